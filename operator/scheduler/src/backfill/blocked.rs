@@ -117,8 +117,8 @@ impl BlockedGangs {
         self.gangs.insert(gang, blocked);
     }
 
-    /// A gang waits no longer, or is to be looked at again. Says whether it waited
-    /// for room.
+    /// A gang waits no longer, or is to be looked at again. Says whether it was the first
+    /// of its queue in a pool that waits for room: by the first, queues take turns.
     pub(crate) fn remove(&mut self, gang: GangIdx) -> bool {
         let Some(Blocked {
             queue,
@@ -129,11 +129,12 @@ impl BlockedGangs {
         else {
             return false;
         };
-        let mut for_room = false;
+        let mut was_first = false;
         for (entry, _) in entries {
             match entry {
                 Entry::Capacity(pool) => {
-                    for_room = true;
+                    let first = self.next(&queue, &pool, None);
+                    was_first |= first.is_some_and(|(first, _)| *first == key);
                     self.leave_pool(&queue, &pool, &key);
                 }
                 Entry::Quota => {
@@ -146,7 +147,7 @@ impl BlockedGangs {
                 }
             }
         }
-        for_room
+        was_first
     }
 
     fn leave_pool(&mut self, queue: &QueueName, pool: &Pool, key: &OrderKey) {

@@ -1,13 +1,16 @@
 //! Quota is reserved as room is: for the first gang of a queue that quota blocks.
 //!
 //! Gangs behind it in the queue may start if they end before its quota is free by
-//! known ends, or leave enough of it. One that stays within the nominal quota of its
-//! queue is an *owner*: what it waits for is lent to others, so that those below its
-//! root who would borrow it come after it too, and their ends are waited for; they
+//! known ends, or leave enough of it. A head that waits for other queues, with no known
+//! end, keeps nothing from a gang that stays within the nominal quota of the queue: that
+//! quota would be idle without end.
+//!
+//! A head that asks for no more than the nominal quota of its queue, or of a queue above
+//! that, is an *owner*: what it waits for is lent to other queues, so that gangs below its
+//! root that would borrow it come after it too, and their ends are waited for; they
 //! leave it its quota also while it waits for room, or it would wait for the one and
-//! the other in turn. Whose
-//! turn it is to borrow is not decided here: for one that would borrow itself only
-//! the queue's own gangs count.
+//! the other in turn. For a head that asks for more, only the queue's own gangs count:
+//! whose turn it is to borrow is not decided here.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -33,6 +36,8 @@ pub(crate) struct QuotaHead {
     /// The first end that was counted on.
     pub(crate) first_end: Option<Time>,
     submitted: Time,
+    /// Its start is not known, and it lacks quota even if its own queue holds nothing.
+    pub(crate) waits_for_other_queues: bool,
 }
 
 impl QuotaHead {
@@ -65,6 +70,7 @@ impl QuotaHead {
             start: None,
             first_end: None,
             submitted: gang.submitted,
+            waits_for_other_queues: false,
         };
         for (end, holder) in ends {
             let leaver = leavers.remove(&holder);
@@ -91,6 +97,8 @@ impl QuotaHead {
             let back: Vec<_> = negative(held.iter()).collect();
             queues.shift(*queue, &back);
         }
+        head.waits_for_other_queues =
+            head.start.is_none() && !queues.would_fit_alone(head.queue, &head.demand);
         head
     }
 
@@ -105,6 +113,7 @@ impl QuotaHead {
             start: head.plan.start,
             first_end: head.plan.first_end,
             submitted: head.gang.submitted,
+            waits_for_other_queues: false,
         }
     }
 

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::Engine;
 use super::preempt::Plan;
 use super::ways::{Way, Ways};
+use super::{Engine, Stage};
 use crate::explain::{self, Certificate, Detail, Distance, WaitReason};
 use crate::gang::Gang;
 use crate::placement::{self, NoPlace, Runs, UndoLog, Wish};
@@ -124,12 +124,11 @@ impl Engine {
             self.leave_open(gang, &mut closed);
         }
         for way in held {
-            let Some(kept) = self.kept_from_who_evicts(gang, way, now, &mut closed.wake) else {
-                continue;
-            };
-            let asks = (gang, before.preempted);
-            if let Some(plan) = self.make_room(asks, (way, &kept), &mut closed.wake) {
-                return Ok(Start::After(Box::new(plan)));
+            for ground in self.eviction_grounds(gang, way, now, &mut closed.wake) {
+                let asks = (gang, before.preempted);
+                if let Some(plan) = self.make_room(asks, (way, &ground), &mut closed.wake) {
+                    return Ok(Start::After(Box::new(plan)));
+                }
             }
         }
         Err(closed)
@@ -247,7 +246,28 @@ impl Engine {
             shape,
             excluded,
             certain,
+            promised: self.promised(),
         }
+    }
+
+    /// The places of gangs that wait for their victims to leave.
+    fn promised(&self) -> explain::Promised {
+        let mut promised = explain::Promised::new();
+        let nominated = self.nominated.iter().filter_map(|at| self.state(*at));
+        for state in nominated {
+            let Stage::Placed(placed) = &state.stage else {
+                continue;
+            };
+            for part in placed.parts(&self.pods) {
+                let demand = self.catalog.demand(part.demand);
+                for (resource, amount) in demand.iter() {
+                    let all = i128::from(*amount).saturating_mul(i128::from(part.pods));
+                    let sum = promised.entry((part.node, *resource)).or_default();
+                    *sum = sum.saturating_add(all);
+                }
+            }
+        }
+        promised
     }
 
     /// Says of a gang that waits for room what would make some, where it is not said yet,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::Engine;
 use super::admission::Admission;
 use super::cycle::LookedAt;
+use super::preempt::Right;
 use super::refusals::Restraints;
 use super::ways::Way;
 use crate::backfill::{Head, Restraint, Stay};
@@ -16,6 +17,15 @@ use crate::placement::{Runs, UndoLog};
 use crate::queueing::{Blocked, Class, Phase, Signal, Wake};
 use crate::state::{GangIdx, NodeIdx, ResourceIdx};
 use crate::time::Time;
+
+/// Where a gang may evict others.
+#[derive(Clone, Debug)]
+pub(super) struct EvictionGround {
+    /// Nodes on which it evicts no gang.
+    pub(super) kept: Vec<NodeIdx>,
+    /// The right by which it asks them.
+    pub(super) right: Right,
+}
 
 impl Engine {
     /// Whoever is at the front of a queue and finds no place goes on waiting: then
@@ -114,7 +124,7 @@ impl Engine {
         if let Some(refusal) = self.refusals.get(gang, &way.shape) {
             return Err(in_phase(refusal));
         }
-        let quota = self.leave_quota(gang, way, now);
+        let quota = self.leave_quota(gang, way, now, false);
         let restraints = self.restraints(gang, way, now);
         let restrained = !restraints.is_empty();
         if quota.is_ok() && restrained && !self.refusals.is_restrained(&way.shape, &restraints) {
@@ -138,41 +148,55 @@ impl Engine {
         Err(self.reserved(way, restraints.first().map_or(0, |(head, _)| *head)))
     }
 
-    /// The nodes on which a gang evicts nobody: places that are kept for others before
-    /// it, unless it has given them back by then. What they count on to become free
-    /// there is theirs, whoever holds it now. None: it may not start at all, though
-    /// others made room; `wake` learns when that may have changed.
-    pub(super) fn kept_from_who_evicts(
+    /// Where a gang may evict others, and by what right: the first that helps counts.
+    ///
+    /// It evicts no gang on a place that is kept for a head before it, unless it has
+    /// given that back by then: what the head counts on to become free there is the
+    /// head's. But a place that is kept for a head whose start is not known does not keep
+    /// a gang within the nominal quota of its queue from reclaiming what is owed there,
+    /// or it might wait for ever. Empty: it may not start at all, though others made room;
+    /// `wake` learns when that may have changed.
+    pub(super) fn eviction_grounds(
         &mut self,
         gang: &Gang,
         way: &Way,
         now: Time,
         wake: &mut Wake,
-    ) -> Option<Vec<NodeIdx>> {
+    ) -> Vec<EvictionGround> {
         if !self.may_ask_anyone(gang) {
-            return None;
+            return Vec::new();
         }
-        if let Err(blocked) = self.leave_quota(gang, way, now) {
+        if let Err(blocked) = self.leave_quota(gang, way, now, true) {
             wake.join(&blocked.wake);
-            return None;
+            return Vec::new();
         }
+        let ground = |heads: &[&Head], right| EvictionGround {
+            kept: heads.iter().flat_map(|head| head.nodes()).collect(),
+            right,
+        };
         let before = self.heads_before(gang, way);
         if before.is_empty() {
-            return Some(Vec::new());
+            return vec![ground(&[], Right::OfPolicy)];
         }
         let stay = self.staying(gang, now);
         if !stay.backfill {
             wake.on(Signal::Reservations, 1).on(Signal::Turns, 1);
-            return None;
+            return Vec::new();
         }
-        let mut kept = Vec::new();
-        for head in before.iter().filter_map(|n| self.backfill.heads.get(*n)) {
-            match head.plan.start {
-                Some(start) if stay.ends_by(start, head.gang.submitted, now) => {}
-                _ => kept.extend(head.nodes()),
-            }
+        let heads = before.iter().filter_map(|n| self.backfill.heads.get(*n));
+        let mut kept: Vec<&Head> = heads
+            .filter(|head| {
+                let start = head.plan.start;
+                start.is_none_or(|start| !stay.ends_by(start, head.gang.submitted, now))
+            })
+            .collect();
+        let mut grounds = vec![ground(&kept, Right::OfPolicy)];
+        let all = kept.len();
+        kept.retain(|head| head.plan.start.is_some());
+        if kept.len() < all && self.is_within_nominal(gang, way) && self.reclaims(gang) {
+            grounds.push(ground(&kept, Right::Reclaim));
         }
-        Some(kept)
+        grounds
     }
 
     /// The gang in what the heads leave.

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::admission::Start;
+use super::preempt::Leaver;
 use super::ways::Way;
 use super::{Engine, Stage, placed};
 use crate::decision::{Decision, Score};
@@ -11,7 +12,7 @@ use crate::gang::Gang;
 use crate::ids::QueueName;
 use crate::placement::{Runs, UndoLog};
 use crate::queueing::{Class, OrderKey, Signal};
-use crate::quota::Order;
+use crate::quota::{Demand, Next, Order};
 use crate::state::{GangIdx, NodeIdx, ResourceIdx, Shape};
 use crate::time::Time;
 
@@ -20,8 +21,8 @@ pub(super) type LookedAt = BTreeSet<(OrderKey, GangIdx)>;
 
 impl Engine {
     /// Decides about every gang for which something has changed, until nothing
-    /// more can start. Between queues: who stays within nominal quota goes before
-    /// who borrows, then who has had least for its weight; within a queue:
+    /// more can start. Between queues: how far up the tree each must borrow, then which has
+    /// had least for its weight, then which has the older gang; within a queue:
     /// priority, submission and name. A gang that cannot start does not keep those
     /// behind it from starting, unless its queue is strict. What is surplus starts
     /// when nobody else does, in the same order.
@@ -42,17 +43,19 @@ impl Engine {
         decisions.extend(self.drain());
         decisions.extend(self.settle_nominations());
         loop {
-            // Who is woken by what starts here can only wait for another reason.
+            // A gang that is woken by what starts here can only wait for another reason.
             self.wake();
+            // Gangs for which room is kept no longer may have kept others from starting:
+            // those take their turns along with the rest, or what starts now would have to
+            // leave for them.
+            let settled = !self.backfill.stale && !self.backfill.outdated;
+            if !settled && self.renew_heads() {
+                continue;
+            }
             let due = self.waiting.due_queues(Class::Gangs);
             if !due.is_empty() {
                 let due = (Class::Gangs, due);
                 self.take_turns(due, now, &mut decisions, &mut looked_at);
-                continue;
-            }
-            // What is kept is a function of what is there, whoever was looked at.
-            let settled = !self.backfill.stale && !self.backfill.outdated;
-            if !settled && self.renew_heads() {
                 continue;
             }
             // Only now is it known what is left over.
@@ -89,7 +92,7 @@ impl Engine {
                 }
             }
         }
-        while let Some(queue) = order.first() {
+        while let Some(queue) = order.first(self.queues.tree()) {
             let Some(name) = self.queues.tree().name(queue).cloned() else {
                 return;
             };
@@ -126,8 +129,12 @@ impl Engine {
             let mut log = UndoLog::default();
             let answer = self.try_to_admit(next, now, &mut log);
             log.roll_back(&mut self.nodes);
-            if let Some(Ok(start)) = &answer {
-                self.queues.rank(order, queue, &start.way().demand);
+            if let (Some(Ok(start)), Some(state)) = (&answer, self.state(next)) {
+                let next = Next {
+                    given_back: self.given_back(name, start),
+                    ..self.queues.next(&state.gang, &start.way().demand)
+                };
+                self.queues.rank(order, queue, next);
             }
             self.put_back(lifted);
             match answer {
@@ -142,6 +149,20 @@ impl Engine {
             }
         }
         false
+    }
+
+    /// The quota that victims of the queue itself give back for a start, without surplus.
+    fn given_back(&self, queue: &QueueName, start: &Start) -> Demand {
+        let Start::After(plan) = start else {
+            return Demand::default();
+        };
+        let held = |leaver: &Leaver| {
+            let gang = &self.state(leaver.gang)?.gang;
+            let held = self.queues.held(queue, leaver.gang);
+            held.filter(|_| !gang.surplus)
+        };
+        let own = plan.victims.iter().filter_map(held);
+        own.flat_map(Demand::iter).collect()
     }
 
     /// Shares are measured by what the nodes have.

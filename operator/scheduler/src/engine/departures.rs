@@ -98,6 +98,9 @@ impl Engine {
             return;
         };
         let gang = Arc::clone(&placed.gang);
+        let shape = Arc::clone(&placed.shape);
+        // A gang that others make room for may count on what leaves from now on.
+        self.raise(shape.total.iter().copied(), Signal::Freed);
         let drawn = self.limits.drawn(at);
         let charged = self.give_quota_back(&gang.queue, at);
         self.queues.leaves(at, &gang.id, &gang.queue, &charged);

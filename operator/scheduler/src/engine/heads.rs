@@ -124,7 +124,7 @@ impl Engine {
         }
         let mut taken = FixedBitSet::with_capacity(self.nodes.len());
         let others = self.pods_that_leave();
-        while let Some(queue) = order.first() {
+        while let Some(queue) = order.first(self.queues.tree()) {
             let Some(name) = self.queues.tree().name(queue).cloned() else {
                 return;
             };
@@ -239,8 +239,9 @@ impl Engine {
     fn rank_head(&mut self, order: &mut Order, name: &QueueName, fronts: &Fronts) {
         let first = fronts.first(name).map(|front| front.candidate);
         let demand = first.and_then(|candidate| self.candidate(candidate));
-        if let Some(((_, demand), queue)) = demand.zip(self.queues.leaf(name)) {
-            self.queues.rank(order, queue, &demand);
+        if let Some(((gang, demand), queue)) = demand.zip(self.queues.leaf(name)) {
+            let next = self.queues.next(&gang, &demand);
+            self.queues.rank(order, queue, next);
         }
     }
 

@@ -2,11 +2,12 @@
 
 use super::ways::Way;
 use super::{Engine, Stage};
-use crate::backfill::QuotaHead;
+use crate::backfill::{QuotaHead, Stay};
 use crate::explain::Detail;
 use crate::gang::Gang;
 use crate::ids::{GangId, QueueName};
 use crate::queueing::{Blocked, OrderKey, Phase, Queues, Signal};
+use crate::quota::{Demand, QueueIdx};
 use crate::state::GangIdx;
 use crate::time::Time;
 
@@ -23,7 +24,8 @@ impl Engine {
             let leaf = self.queues.leaf(queue)?;
             self.renew_ends();
             let (gang, demand) = self.candidate(candidate)?;
-            let owns = !self.queues.tree().borrows(leaf, &demand);
+            let owns = self.queues.tree().lowest_with_nominal(leaf, &demand);
+            let owns = owns.is_some();
             // Those who leave give back to all.
             let leave = self.departures.has_gangs() || !self.stopping.is_empty();
             let ends = match owns || leave {
@@ -57,9 +59,11 @@ impl Engine {
         self.backfill.quota.get(queue)
     }
 
-    /// Whether a gang leaves the quota that gangs before it wait for: in its queue,
-    /// and where it would borrow what is another's own. Surplus leaves it to everyone; who has
-    /// quota kept takes nothing from anybody.
+    /// Checks that a gang leaves the quota that gangs before it wait for: in its queue,
+    /// and where it would borrow what is another's own. Surplus leaves it to all gangs; a
+    /// gang that has quota kept takes nothing from another. A gang within the nominal quota
+    /// of its queue need not leave it to a head that waits for other queues. `evicts`: other
+    /// gangs would leave for it.
     ///
     /// # Errors
     ///
@@ -69,6 +73,7 @@ impl Engine {
         gang: &Gang,
         way: &Way,
         now: Time,
+        evicts: bool,
     ) -> Result<(), Box<Blocked>> {
         if self.backfill.ignored || self.has_kept_quota(gang, way) {
             return Ok(());
@@ -77,18 +82,31 @@ impl Engine {
             return Ok(());
         };
         let asks = (leaf, &way.demand);
+        // No gang leaves for one that might have to leave itself soon.
         let stay = self.staying(gang, now);
+        let preemptible = stay.preemptible && !evicts;
+        let stay = Stay {
+            preemptible,
+            ..stay
+        };
+        let is_within_nominal = self.is_within_nominal(gang, way);
         self.quota_head(&gang.queue);
         if let Some(head) = self.backfill.quota.get(&gang.queue)
             && head.key < OrderKey::of(gang)
+            && !(head.waits_for_other_queues && is_within_nominal)
             && !head.lets(&stay, &mut self.queues, asks, now)
         {
             return Err(self.quota_is_kept(head, way, &gang.queue));
         }
-        if !gang.surplus && !self.queues.tree().borrows(leaf, &way.demand) {
+        if is_within_nominal {
             return Ok(());
         }
-        for owner in self.owners(gang) {
+        // The owner need not be able to make it leave again.
+        let stay = Stay {
+            preemptible: false,
+            ..stay
+        };
+        for owner in self.owners(gang, way) {
             self.quota_head(&owner);
             if let Some(head) = self.backfill.quota.get(&owner)
                 && head.is_lent_to(&mut self.queues, asks, gang.surplus)
@@ -104,11 +122,13 @@ impl Engine {
                 continue;
             };
             let queue = head.gang.queue.clone();
+            if queue == gang.queue || self.queues.root(&queue) != root {
+                continue;
+            }
             let Some(leaf) = self.queues.leaf(&queue) else {
                 continue;
             };
-            let owns = gang.surplus || !self.queues.tree().borrows(leaf, &head.demand);
-            if !owns || queue == gang.queue || self.queues.root(&queue) != root {
+            if !self.is_kept_from(gang, way, (leaf, &head.demand)) {
                 continue;
             }
             let head = QuotaHead::of_head(head, leaf);
@@ -126,9 +146,31 @@ impl Engine {
         Ok(())
     }
 
-    /// The queues below the root of a gang's whose first gang waits for what is its
-    /// own and lent to others; for surplus, for any quota.
-    fn owners(&mut self, gang: &Gang) -> Vec<QueueName> {
+    /// True if a gang stays within the nominal quota of its queue. Surplus never does.
+    pub(super) fn is_within_nominal(&self, gang: &Gang, way: &Way) -> bool {
+        let leaf = self.queues.leaf(&gang.queue).filter(|_| !gang.surplus);
+        leaf.is_some_and(|leaf| {
+            let tree = self.queues.tree();
+            tree.lowest_within(leaf, &way.demand, &Demand::default()) == Some(leaf)
+        })
+    }
+
+    /// True if quota is kept from a gang for the head of another queue. The head asks for
+    /// no more than the quota of its queue, or of a queue above that, and the gang would
+    /// borrow from there. From surplus all quota is kept.
+    fn is_kept_from(&self, gang: &Gang, way: &Way, (queue, demand): (QueueIdx, &Demand)) -> bool {
+        let tree = self.queues.tree();
+        let Some(leaf) = self.queues.leaf(&gang.queue).filter(|_| !gang.surplus) else {
+            return gang.surplus;
+        };
+        tree.lowest_with_nominal(queue, demand)
+            .is_some_and(|owner| {
+                !tree.is_below(leaf, owner) && tree.borrows_from(leaf, &way.demand, owner)
+            })
+    }
+
+    /// The queues below the root of a gang's whose head has quota kept from it.
+    fn owners(&mut self, gang: &Gang, way: &Way) -> Vec<QueueName> {
         let root = self.queues.root(&gang.queue);
         let queues = self.backfill.blocked.queues_for_quota();
         let queues =
@@ -140,7 +182,7 @@ impl Engine {
             let first = first.map(|(_, candidate)| candidate);
             let first = first.and_then(|candidate| self.candidate(candidate));
             if let Some(((first, demand), leaf)) = first.zip(self.queues.leaf(&queue))
-                && (gang.surplus || !self.queues.tree().borrows(leaf, &demand))
+                && self.is_kept_from(gang, way, (leaf, &demand))
             {
                 owners.push((first.submitted, queue));
             }

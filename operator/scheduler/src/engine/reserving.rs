@@ -144,8 +144,8 @@ impl Engine {
 
     /// A gang that waits is to be looked at again, or waits no longer.
     pub(super) fn forget_blocked(&mut self, at: GangIdx) {
-        let waited_for_room = self.backfill.blocked.remove(at);
-        if waited_for_room && self.backfill.heads.iter().any(|head| head.at == at) {
+        let was_first = self.backfill.blocked.remove(at);
+        if was_first || self.backfill.heads.iter().any(|head| head.at == at) {
             self.backfill.stale = true;
         }
         let heads = self.backfill.quota.len();
@@ -232,13 +232,15 @@ impl Engine {
         let Some(queue) = self.queues.leaf(&gang.queue) else {
             return false;
         };
-        let Some(other) = self.queues.leaf(&other.queue) else {
+        let Some(other_queue) = self.queues.leaf(&other.queue) else {
             return true;
         };
         let mut order = Order::default();
-        self.queues.rank(&mut order, queue, demand);
-        self.queues.rank(&mut order, other, other_demand);
-        order.first() == Some(queue)
+        let next = self.queues.next(gang, demand);
+        self.queues.rank(&mut order, queue, next);
+        let next = self.queues.next(other, other_demand);
+        self.queues.rank(&mut order, other_queue, next);
+        order.first(self.queues.tree()) == Some(queue)
     }
 
     /// A gang starts, and is not charged yet: what it takes may have been reserved

@@ -23,6 +23,23 @@ pub(crate) struct Question<'a> {
     pub(crate) excluded: &'a [NodeIdx],
     /// The search that found no place reached no bound.
     pub(crate) certain: bool,
+    /// The places of gangs that wait for their victims to leave.
+    pub(crate) promised: Promised,
+}
+
+/// By node and resource.
+pub(crate) type Promised = BTreeMap<(NodeIdx, ResourceIdx), i128>;
+
+impl Question<'_> {
+    /// The amounts of a resource that placed gangs hold on a node, and that other pods use. A place
+    /// that is promised counts once, though those that are to leave it hold it still.
+    pub(super) fn held(&self, resource: ResourceIdx, node: NodeIdx) -> (i128, i128) {
+        let (gangs, others) = self.nodes.held(resource, node);
+        let promised = self.promised.get(&(node, resource)).copied().unwrap_or(0);
+        let all = i128::from(self.nodes.allocatable(resource, node));
+        let twice = gangs.saturating_add(others).saturating_sub(all);
+        (gangs.saturating_sub(twice.clamp(0, promised)), others)
+    }
 }
 
 /// The first reason that holds for any task group, or for all of them together.
@@ -98,6 +115,7 @@ impl Question<'_> {
         }
         let all = Self {
             excluded: &[],
+            promised: self.promised.clone(),
             ..*self
         };
         let avoided = u32::try_from(self.excluded.len()).unwrap_or(u32::MAX);
@@ -246,7 +264,7 @@ impl Question<'_> {
             let short = worst(lines.map(|line| (line, line.asked.needs(survey.pods), line.free)));
             if let Some((line, needs, free)) = short {
                 let missing = needs.saturating_sub(free);
-                let (held_by_gangs, held_by_others) = survey.held(self.nodes, line);
+                let (held_by_gangs, held_by_others) = survey.held(self, line);
                 let detail = Detail::InsufficientCapacity {
                     group: self.name(at),
                     resource: line.asked.name.clone(),

@@ -15,7 +15,7 @@ mod union;
 
 pub(crate) use by_node::by_node;
 pub use by_node::{GroupNodes, MatchingNode, Obstacle};
-pub(crate) use capacity::{Question, explain, never_holds, what_helps};
+pub(crate) use capacity::{Promised, Question, explain, never_holds, what_helps};
 pub use change::{Allow, Change, FreeOn, Raise};
 pub use detail::{Detail, OwnQuota, Unfit};
 pub use exclusions::{Exclusions, MissingLabel, Silent};

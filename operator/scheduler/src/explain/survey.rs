@@ -1,5 +1,6 @@
 //! The numbers of one task group over the nodes that match it.
 
+use super::Question;
 use crate::ids::ResourceName;
 use crate::placement::{Fit, Room};
 use crate::state::{Catalog, Column, GroupShape, NodeIdx, Nodes, ResourceIdx};
@@ -102,9 +103,9 @@ impl Survey {
     }
 
     /// What placed gangs hold of a resource, and what other pods use.
-    pub(super) fn held(&self, nodes: &Nodes, line: &Line) -> (i128, i128) {
+    pub(super) fn held(&self, question: &Question<'_>, line: &Line) -> (i128, i128) {
         let held = self.nodes.iter();
-        let held = held.map(|node| nodes.held(line.asked.resource, *node));
+        let held = held.map(|node| question.held(line.asked.resource, *node));
         held.fold((0, 0), |(gangs, others), (g, o)| {
             (gangs.saturating_add(g), others.saturating_add(o))
         })

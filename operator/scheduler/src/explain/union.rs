@@ -28,7 +28,7 @@ impl Question<'_> {
             for node in &all {
                 let has = i128::from(self.nodes.allocatable(*resource, *node));
                 let free = i128::from(self.nodes.free(*resource, *node).max(0));
-                let (gangs, others) = self.nodes.held(*resource, *node);
+                let (gangs, others) = self.held(*resource, *node);
                 sums.capacity = sums.capacity.saturating_add(has);
                 sums.free = sums.free.saturating_add(free);
                 sums.held_by_gangs = sums.held_by_gangs.saturating_add(gangs);

@@ -25,20 +25,23 @@ pub(super) struct Order {
     /// Best fit: devices that are free, in thousandths. For pods without devices
     /// 0 for nodes without any, else 1 more than are free, so that such nodes
     /// come last.
-    devices: i64,
-    /// Then the free fraction of the cores.
-    cores: u32,
+    pub(super) devices: i64,
+    /// Then the free fraction of the cores, so that nodes that are used already come
+    /// before empty ones.
+    cores_fraction: u32,
+    /// Then the free cores, in thousandths: of empty nodes the smaller comes first.
+    pub(super) cores: i64,
 }
 
 impl Order {
-    /// The other way round: most devices free first, then most of the cores.
+    /// The other way round: most free devices first, then most free cores.
     pub(super) fn most_free(self) -> Free {
         Reverse((self.devices, self.cores))
     }
 }
 
-/// What is free, the most first: devices in thousandths, then the part of the cores.
-pub(super) type Free = Reverse<(i64, u32)>;
+/// Free devices, then free cores, both in thousandths, the most first.
+pub(super) type Free = Reverse<(i64, i64)>;
 
 /// How much a node is wanted, and how many of the group's pods it holds.
 pub(super) type Wanted = (Order, u32);
@@ -136,7 +139,8 @@ impl Rankings {
             let order = Order {
                 loss: a_pod(before.saturating_sub(after), pods),
                 devices: devices(profile, group.device, nodes),
-                cores: fraction(profile.free(catalog.cpu()), profile.cores()),
+                cores_fraction: fraction(profile.free(catalog.cpu()), profile.cores()),
+                cores: profile.free(catalog.cpu()),
             };
             ranking.places.insert((order, number));
             if let Some(by_class) = &mut ranking.by_class {
@@ -197,6 +201,11 @@ pub(super) struct Ranked<'a> {
 }
 
 impl<'a> Ranked<'a> {
+    /// The nodes that are ranked.
+    pub(super) fn nodes(&self) -> &'a Nodes {
+        self.nodes
+    }
+
     /// The classes that hold a pod and have members, in order.
     pub(super) fn iter(&self) -> impl Iterator<Item = (Order, &'a Class)> + use<'a> {
         let nodes = self.nodes;

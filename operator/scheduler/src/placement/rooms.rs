@@ -296,30 +296,33 @@ impl Rooms {
         })
     }
 
-    /// As some leave one node after the other: how many more pods of the first group
-    /// it then holds than now. For a gang of one group.
-    pub(crate) fn gains<'f>(
-        &self,
-        node: NodeIdx,
-        leaving: impl Iterator<Item = (&'f [i64], u32)>,
-        gains: &mut Vec<u32>,
-    ) {
-        gains.clear();
+    /// How many more pods of the first group a node holds with that much more free, by
+    /// column. For a gang of one group.
+    pub(crate) fn gains(&self, node: NodeIdx, freed: &[i64]) -> u32 {
         let Some(group) = self.groups.iter().find(|group| group.count > 0) else {
-            return;
+            return 0;
         };
-        if !group.allows.contains(node.at()) {
-            gains.extend(leaving.map(|_| 0));
-            return;
-        }
+        let free = self.free.on(node).iter().zip(freed);
+        let free = free.map(|(free, freed)| free.saturating_add(*freed));
         let now = group.pods.get(node.at()).copied().unwrap_or(0);
-        let mut free: SmallVec<[i64; 6]> = self.free.on(node).into();
-        gains.extend(leaving.map(|(freed, pods)| {
-            for (free, freed) in free.iter_mut().zip(freed) {
-                *free = free.saturating_add(freed.saturating_mul(i64::from(pods)));
-            }
-            group.fits(free.iter().copied()).saturating_sub(now)
-        }));
+        match group.allows.contains(node.at()) {
+            true => group.fits(free).saturating_sub(now),
+            false => 0,
+        }
+    }
+
+    /// How much more of each column could be of use to the first group on a node.
+    pub(crate) fn of_use(&self, node: NodeIdx) -> SmallVec<[i64; 6]> {
+        let group = self.groups.iter().find(|group| group.count > 0);
+        let needs = group.into_iter().flat_map(|group| {
+            let all = i64::from(group.count);
+            group.needs.iter().map(move |need| need.saturating_mul(all))
+        });
+        let free = self.free.on(node).iter();
+        needs
+            .zip(free)
+            .map(|(need, free)| need.saturating_sub(*free).max(0))
+            .collect()
     }
 
     /// Whether every group alone would fit.

@@ -103,6 +103,10 @@ impl<'c> Budget<'c> {
     /// A gang leaves.
     pub(crate) fn leaves(&mut self, queues: &mut Queues, queue: QueueIdx, demand: &'c Demand) {
         self.note(queue, demand, -1);
+        if queue == self.queue {
+            // A claim on what would have been borrowed may be one on what is owed by now.
+            self.claims.clear();
+        }
         for (what, left) in &mut self.left {
             *left = left.saturating_add(demand.amount(*what));
         }
@@ -236,7 +240,7 @@ impl<'c> Budget<'c> {
             add(sums, what, amount.saturating_mul(times).saturating_neg());
         }
         if queue == self.queue {
-            // What would have been borrowed may be owed by now.
+            // A claim on what would have been borrowed may be one on what is owed by now.
             self.claims.clear();
         }
     }
@@ -303,12 +307,7 @@ impl<'c> Budget<'c> {
 
     /// The queues are as the view has them.
     fn look_at_claim(&mut self, queues: &Queues, holder: QueueIdx, view: View) -> Option<Claimed> {
-        let owed = |what| self.owed.iter().any(|(w, _)| *w == what);
-        let lacks = |what: FlavorResource| match &self.scarce {
-            None => true,
-            Some(scarce) if scarce.is_empty() && self.owed.is_empty() => true,
-            Some(scarce) => owed(what) || scarce.contains(&what.resource),
-        };
+        let lacks = |what| self.lacks(what);
         let claimed = queues.tree().claim(self.queue, self.demand, holder, lacks);
         let known = claimed.map(|claimed| {
             // Counted from now on, where nobody has asked before.
@@ -318,6 +317,45 @@ impl<'c> Budget<'c> {
         });
         self.claims.insert((holder, view), known);
         claimed
+    }
+
+    /// True if there is too little quota or room of something. Where nothing is known to
+    /// lack, everything may.
+    fn lacks(&self, what: FlavorResource) -> bool {
+        let scarce = self.scarce.as_deref().unwrap_or(&[]);
+        let is_known = !scarce.is_empty() || !self.owed.is_empty();
+        let owed = || self.owed.iter().any(|(w, _)| *w == what);
+        !is_known || owed() || scarce.contains(&what.resource)
+    }
+
+    /// True if the queue is still owed what another holds, with the victims so far gone.
+    pub(crate) fn is_owed(&mut self, queues: &mut Queues, holder: QueueIdx) -> bool {
+        self.tell(queues);
+        let lacking = self.demand.iter().filter(|(what, _)| self.lacks(*what));
+        let lacking: Demand = lacking.collect();
+        queues.tree().is_owed(self.queue, &lacking, holder)
+    }
+
+    /// The most that may be asked of each of these queues, at best: whatever turns out
+    /// to be lacking, and with so much of the asker's own queue gone.
+    pub(crate) fn best_claims(
+        &mut self,
+        queues: &mut Queues,
+        own: &[(FlavorResource, i128)],
+        holders: impl Iterator<Item = QueueIdx>,
+    ) -> BTreeMap<QueueIdx, Claim> {
+        self.tell(queues);
+        let less: Amounts = own.iter().map(|(w, n)| (*w, n.saturating_neg())).collect();
+        queues.shift(self.queue, &less);
+        self.shift_surplus(queues, -1);
+        let claim = |holder| {
+            let claim = queues.tree().best_claim(self.queue, self.demand, holder)?;
+            Some((holder, claim))
+        };
+        let claims = holders.filter_map(claim).collect();
+        self.shift_surplus(queues, 1);
+        queues.shift(self.queue, own);
+        claims
     }
 
     /// As if surplus held so many times more than it does.

@@ -35,27 +35,24 @@ impl Terms {
         }
     }
 
-    /// Who of a lower rank can make room instead leaves first.
-    pub(crate) fn rank(&self) -> Rank {
+    /// The rank of the gang as a victim; `owed`: its queue owes what it holds.
+    pub(crate) fn rank(&self, owed: bool) -> Rank {
         Rank {
             is_gang: !self.surplus,
+            is_guaranteed: !self.surplus && !owed,
             priority: self.priority,
         }
     }
 }
 
-/// Who makes room first: surplus, then by priority.
+/// The order in which gangs make room: surplus first, then gangs of queues that owe
+/// what they hold, then by priority. A gang of a higher rank stays where gangs of lower
+/// ranks suffice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Rank {
     is_gang: bool,
+    is_guaranteed: bool,
     priority: i32,
-}
-
-impl Rank {
-    pub(crate) const LOWEST: Self = Self {
-        is_gang: false,
-        priority: i32::MIN,
-    };
 }
 
 /// Whether a gang may be a victim of another, and why. `None`: no. `guaranteed`:
@@ -230,7 +227,7 @@ mod tests {
             ..Gang::new(GangId::new("a/b"), QueueName::new("q"), vec![])
         };
         assert!(Terms::of(&kept).preemptible);
-        assert!(high.rank() < gang(i32::MIN, 0, true).rank());
+        assert!(high.rank(false) < gang(i32::MIN, 0, true).rank(true));
     }
 
     #[test]

@@ -15,8 +15,10 @@ use std::time::Duration;
 use super::flavors::Flavors;
 use crate::gang::Gang;
 use crate::ids::{FlavorName, QueueName};
-use crate::queue::{Preemption, Queue, QueueOrder, Stop};
-use crate::quota::{Decay, Demand, FlavorResource, Lag, Member, Order, QueueIdx, Remembered, Tree};
+use crate::queue::{BorrowWithin, Preemption, Queue, QueueOrder, Stop};
+use crate::quota::{
+    Decay, Demand, FlavorResource, Lag, Member, Next, Order, QueueIdx, Remembered, Tree,
+};
 use crate::state::{Catalog, GangIdx, Interner, ResourceIdx};
 use crate::time::Time;
 pub(crate) use aside::Aside;
@@ -310,6 +312,20 @@ impl Queues {
         borrows
     }
 
+    /// True if a queue could be given a demand if it held nothing itself. The queues are
+    /// as before.
+    pub(crate) fn would_fit_alone(&mut self, queue: QueueIdx, demand: &Demand) -> bool {
+        let held = demand
+            .iter()
+            .map(|(what, _)| (what, self.tree.own(queue, what)));
+        let held: Vec<_> = held.collect();
+        let less: Vec<_> = held.iter().map(|(w, n)| (*w, n.saturating_neg())).collect();
+        self.tree.shift(queue, &less);
+        let fits = self.tree.fits(queue, demand);
+        self.tree.shift(queue, &held);
+        fits
+    }
+
     /// As [`Tree::shift`].
     pub(crate) fn shift(&mut self, queue: QueueIdx, amounts: &[(FlavorResource, i128)]) {
         self.tree.shift(queue, amounts);
@@ -339,8 +355,33 @@ impl Queues {
         (self.tree.is_leaf(at) && self.tree.misconfigured(at).is_none()).then_some(at)
     }
 
+    /// A gang that would start next in its queue.
+    pub(crate) fn next(&self, gang: &Gang, demand: &Demand) -> Next {
+        let policy = self.preemption(&gang.queue).filter(|_| gang.preempts);
+        let preempts_up_to = match policy.map(|policy| policy.borrow_within) {
+            Some(BorrowWithin::LowerPriority { max_priority }) => {
+                let lower = gang.priority.saturating_sub(1);
+                Some(max_priority.map_or(lower, |most| most.min(lower)))
+            }
+            Some(BorrowWithin::Never) | None => None,
+        };
+        Next {
+            demand: demand.clone(),
+            submitted: gang.submitted,
+            given_back: Demand::default(),
+            priority: gang.priority,
+            preempts_up_to: preempts_up_to.filter(|_| !gang.surplus),
+        }
+    }
+
     /// The gang that would start next in a queue takes its turn.
-    pub(crate) fn rank(&self, order: &mut Order, queue: QueueIdx, next: &Demand) {
-        order.insert(&self.tree, queue, next);
+    pub(crate) fn rank(&self, order: &mut Order, queue: QueueIdx, next: Next) {
+        // Surplus is given back whenever a gang asks for it.
+        let name = self.tree.name(queue);
+        let surplus = name.and_then(|name| self.surplus.of(name));
+        let surplus = surplus.into_iter().flatten();
+        let surplus = surplus.map(|(what, amount)| (*what, *amount));
+        let given_back = next.given_back.iter().chain(surplus).collect();
+        order.insert(&self.tree, queue, Next { given_back, ..next });
     }
 }

@@ -30,8 +30,8 @@ impl Tree {
     /// the lowest queue that both are below. A queue without any limit has no
     /// guarantee: whoever asks for its own may ask it, though they share no root.
     ///
-    /// `lacks` says of what there is too little: who borrows anything else is none
-    /// of the asker's business.
+    /// `lacks` says of what there is too little: what is borrowed of anything else, by
+    /// the asker or the other queue, does not count.
     pub(crate) fn claim(
         &self,
         asker: QueueIdx,
@@ -39,10 +39,8 @@ impl Tree {
         holder: QueueIdx,
         lacks: impl Fn(FlavorResource) -> bool,
     ) -> Option<Claimed> {
-        let above: Vec<QueueIdx> = self.path(asker).map(|(at, _)| at).collect();
-        let (common, _) = match self.path(holder).find(|(at, _)| above.contains(at)) {
-            Some(common) => common,
-            None => return self.claims_from_outside(asker, demand, holder, lacks),
+        let Some(common) = self.lowest_above_both(asker, holder) else {
+            return self.claims_from_outside(asker, demand, holder, lacks);
         };
         let borrowed = |what: FlavorResource| -> i128 {
             // What it holds and is no longer offered is borrowed, all of it.
@@ -57,7 +55,8 @@ impl Tree {
         let wanted = demand.iter().filter(|(what, _)| lacks(*what));
         let most = wanted.map(|(what, _)| (borrowed(what), what));
         let (left, what) = most.max().filter(|(left, _)| *left > 0)?;
-        let owed = self.owing(asker, demand).contains(&common);
+        let lacking: Demand = demand.iter().filter(|(what, _)| lacks(*what)).collect();
+        let owed = self.owing(asker, &lacking).contains(&common);
         Some(Claimed {
             claim: if owed { Claim::Owed } else { Claim::Borrowing },
             what,
@@ -73,19 +72,33 @@ impl Tree {
         lacks: impl Fn(FlavorResource) -> bool,
     ) -> Option<Claimed> {
         let named = |(what, _): &(FlavorResource, i128)| what.resource != self.pods;
+        let lacking: Demand = demand.iter().filter(|(what, _)| lacks(*what)).collect();
         let limited = |(what, _)| self.offer(asker, what) == Offer::Quota;
-        if !demand.iter().filter(named).any(limited) || self.borrows(asker, demand) {
+        if !lacking.iter().filter(named).any(limited) || self.borrows(asker, &lacking) {
             return None;
         }
         let unlimited =
             |(what, _): &(FlavorResource, i128)| self.offer(holder, *what) == Offer::NoLimit;
-        let mut wanted = demand.iter().filter(named).filter(|(what, _)| lacks(*what));
-        let (what, _) = wanted.find(unlimited)?;
+        let (what, _) = lacking.iter().filter(named).find(unlimited)?;
         Some(Claimed {
             claim: Claim::Owed,
             what,
             left: i128::MAX,
         })
+    }
+
+    /// The most that may be asked of a queue, whatever turns out to be lacking.
+    pub(crate) fn best_claim(
+        &self,
+        asker: QueueIdx,
+        demand: &Demand,
+        holder: QueueIdx,
+    ) -> Option<Claim> {
+        let claims = demand.iter().filter_map(|(one, _)| {
+            let claimed = self.claim(asker, demand, holder, |what| what == one)?;
+            Some(claimed.claim)
+        });
+        claims.min()
     }
 
     /// What is guaranteed to a queue. None: it has no quota of it.
@@ -94,9 +107,25 @@ impl Tree {
         has.then(|| self.node(queue).map_or(0, |node| node.cell(what).subtree()))
     }
 
-    /// What counts against a queue's quota.
-    pub(crate) fn used(&self, queue: QueueIdx, what: FlavorResource) -> i128 {
-        self.node(queue).map_or(0, |node| node.cell(what).usage())
+    /// For a queue and each queue above it: how much more than its quota it would hold
+    /// with `need` more; negative where some is left.
+    pub(crate) fn beyond(
+        &self,
+        queue: QueueIdx,
+        what: FlavorResource,
+        need: i128,
+    ) -> impl Iterator<Item = i128> {
+        self.path(queue).scan(need, move |need, (_, node)| {
+            let cell = node.cell(what);
+            let beyond = cell.usage().saturating_add(*need);
+            *need = cell.beyond_local(*need, cell.usage());
+            Some(beyond.saturating_sub(cell.subtree()))
+        })
+    }
+
+    /// The amount that is charged to a queue itself.
+    pub(crate) fn own(&self, queue: QueueIdx, what: FlavorResource) -> i128 {
+        self.node(queue).map_or(0, |node| node.cell(what).own)
     }
 
     /// Whether any queue of its tree names quotas.

@@ -68,6 +68,6 @@ pub(crate) use self::{
     member::Member,
     memory::{Lag, Remembered},
     misconfigured::Misconfigured,
-    order::Order,
+    order::{Next, Order},
     tree::{QueueIdx, Tree},
 };

@@ -1,141 +1,261 @@
-//! Whose turn it is.
+//! The order in which queues take turns.
 //!
-//! Who stays within its nominal quota with what it would start next goes before
-//! who borrows, over the whole tree. Among either, from the roots down, the sibling
-//! with the smaller share; ties by name.
+//! A queue that stays within its nominal quota with the gang that it would start next
+//! goes first. Then come queues that stay within the quota of a queue above them, the
+//! lowest such queue first, as in Kueue (`FindHeightOfLowestSubtreeThatFits`); then
+//! queues that borrow from their whole tree, and queues without any limit. Among
+//! equals, from the roots down, the sibling with the smaller share goes first; of equal
+//! shares the one with the older gang; then by name. But a queue that borrows comes after
+//! one that would preempt what it starts, by their policy for borrowing.
 //!
 //! Shares change with time, those of idle queues too, so an order is made for one
 //! instant: once a cycle, out of the leaves that have something to start. Each of
 //! them costs its depth x log(siblings) at most, and mostly one step, since the
-//! queues above are there already: 10,000 leaves take in the order of 10 ms. What is
-//! charged or released meanwhile moves one leaf and those above it.
+//! queues above are there already: 10,000 leaves take in the order of 10 ms. A charge
+//! meanwhile moves one leaf and the queues above it.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::amounts::Demand;
 use super::share::Share;
 use super::tree::{QueueIdx, Tree};
 use crate::ids::QueueName;
+use crate::time::Time;
+
+/// How far up the tree a queue must borrow. The smaller goes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum BorrowingLevel {
+    /// It stays within its nominal quota.
+    None,
+    /// It stays within the quota of a queue so many levels above the lowest leaf.
+    Subtree(usize),
+    /// It borrows from its whole tree, or has no limit.
+    Tree,
+}
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Rank {
     share: Share,
+    /// When the gang was submitted that goes first at or below the queue.
+    submitted: Time,
     name: QueueName,
     queue: QueueIdx,
 }
 
-/// By parent (None: the roots), the queues at or below which something is to be
-/// started.
-type Level = BTreeMap<Option<QueueIdx>, BTreeSet<Rank>>;
+/// The queues at or below which something is to be started, of one borrowing level.
+#[derive(Debug, Default)]
+struct Level {
+    /// By parent (None: the roots).
+    siblings: BTreeMap<Option<QueueIdx>, BTreeSet<Rank>>,
+    /// As they stand in `siblings`.
+    ranks: BTreeMap<QueueIdx, Rank>,
+}
 
 /// The leaves that have something to start, at one instant: until the tree's time,
 /// queues or capacities change.
 #[derive(Debug, Default)]
 pub(crate) struct Order {
-    within: Level,
-    borrowing: Level,
+    levels: BTreeMap<BorrowingLevel, Level>,
     /// As they are ranked.
     shares: BTreeMap<QueueIdx, Share>,
-    /// Whether what each leaf would start next borrows.
-    leaves: BTreeMap<QueueIdx, bool>,
+    heights: BTreeMap<QueueIdx, usize>,
+    leaves: BTreeMap<QueueIdx, Leaf>,
+    /// Those of them that borrow and may preempt others that do.
+    preemptors: BTreeSet<QueueIdx>,
+}
+
+/// The gang that a leaf would start next.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Next {
+    pub(crate) demand: Demand,
+    pub(crate) submitted: Time,
+    /// The quota that gangs of the same leaf give back that leave for it.
+    pub(crate) given_back: Demand,
+    pub(crate) priority: i32,
+    /// The highest priority of gangs of other queues that it may preempt where both
+    /// borrow. None: it preempts none.
+    pub(crate) preempts_up_to: Option<i32>,
+}
+
+#[derive(Clone, Debug)]
+struct Leaf {
+    next: Next,
+    borrowing: BorrowingLevel,
 }
 
 impl Order {
-    /// A leaf would start this next. Nothing happens to a queue that is no leaf, is
-    /// not there or is misconfigured.
-    pub(crate) fn insert(&mut self, tree: &Tree, leaf: QueueIdx, next: &Demand) {
+    /// A leaf would start this next. Nothing happens to a queue that is no leaf, is not
+    /// there or is misconfigured.
+    pub(crate) fn insert(&mut self, tree: &Tree, leaf: QueueIdx, next: Next) {
         self.remove(tree, leaf);
         if !tree.is_leaf(leaf) || !tree.node(leaf).is_some_and(|n| n.counts()) {
             return;
         }
-        let borrows = tree.borrows(leaf, next);
-        self.leaves.insert(leaf, borrows);
-        for (at, node) in tree.path(leaf) {
-            let share = *self.shares.entry(at).or_insert_with(|| tree.share(at));
-            let level = if borrows {
-                &mut self.borrowing
-            } else {
-                &mut self.within
-            };
-            let siblings = level.entry(node.parent).or_default();
-            let parent_is_ranked = !siblings.is_empty();
-            siblings.insert(Rank {
-                share,
-                name: node.name.clone(),
-                queue: at,
-            });
-            if parent_is_ranked {
-                return;
-            }
+        let borrowing = self.borrowing_level(tree, leaf, &next);
+        let submitted = next.submitted;
+        if borrowing != BorrowingLevel::None && next.preempts_up_to.is_some() {
+            self.preemptors.insert(leaf);
         }
+        self.leaves.insert(leaf, Leaf { next, borrowing });
+        let level = self.levels.entry(borrowing).or_default();
+        level.update(tree, leaf, Some(submitted), &mut self.shares);
     }
 
     /// A leaf has nothing more to start.
     pub(crate) fn remove(&mut self, tree: &Tree, leaf: QueueIdx) {
-        let Some(borrows) = self.leaves.remove(&leaf) else {
+        let Some(ranked) = self.leaves.remove(&leaf) else {
             return;
         };
-        let level = if borrows {
-            &mut self.borrowing
-        } else {
-            &mut self.within
-        };
-        for (at, node) in tree.path(leaf) {
-            let (Some(siblings), Some(share)) = (level.get_mut(&node.parent), self.shares.get(&at))
-            else {
-                return;
-            };
-            siblings.remove(&Rank {
-                share: *share,
-                name: node.name.clone(),
-                queue: at,
-            });
-            if !siblings.is_empty() {
-                return;
-            }
-            level.remove(&node.parent);
+        self.preemptors.remove(&leaf);
+        if let Some(level) = self.levels.get_mut(&ranked.borrowing) {
+            level.update(tree, leaf, None, &mut self.shares);
         }
     }
 
-    /// Something has been charged to a queue or released. What it would start next
-    /// is to be told again.
+    /// Something has been charged to a queue. The caller inserts its next gang again.
     pub(crate) fn moved(&mut self, tree: &Tree, queue: QueueIdx) {
-        for (at, node) in tree.path(queue) {
-            let Some(share) = self.shares.get_mut(&at) else {
-                continue;
-            };
-            let now = tree.share(at);
-            let before = std::mem::replace(share, now);
-            if before == now {
-                continue;
+        for (at, _) in tree.path(queue) {
+            if let Some(share) = self.shares.get_mut(&at) {
+                *share = tree.share(at);
             }
-            for level in [&mut self.within, &mut self.borrowing] {
-                let Some(siblings) = level.get_mut(&node.parent) else {
-                    continue;
-                };
-                let mut rank = Rank {
-                    share: before,
-                    name: node.name.clone(),
-                    queue: at,
-                };
-                if siblings.remove(&rank) {
-                    rank.share = now;
-                    siblings.insert(rank);
-                }
-            }
+        }
+        for level in self.levels.values_mut() {
+            level.share_again(tree, queue, &mut self.shares);
         }
     }
 
-    /// The leaf whose turn it is.
-    pub(crate) fn first(&self) -> Option<QueueIdx> {
-        first_of(&self.within).or_else(|| first_of(&self.borrowing))
+    /// The leaf whose turn it is. A charge to a queue may have raised the borrowing level
+    /// of the queues beside it, and lowers none: the level of the first leaf is worked out
+    /// again.
+    pub(crate) fn first(&mut self, tree: &Tree) -> Option<QueueIdx> {
+        loop {
+            let first = self.levels.values().find_map(Level::first)?;
+            let Leaf { next, borrowing } = self.leaves.get(&first)?.clone();
+            if self.borrowing_level(tree, first, &next) <= borrowing {
+                return Some(self.preemptor(tree, first).unwrap_or(first));
+            }
+            self.insert(tree, first, next);
+        }
+    }
+
+    /// The leaf that would preempt what a leaf starts if both borrow: it goes first, or
+    /// what has just started would have to leave. The highest priority wins.
+    fn preemptor(&self, tree: &Tree, of: QueueIdx) -> Option<QueueIdx> {
+        let first = self.leaves.get(&of)?;
+        if first.borrowing == BorrowingLevel::None || self.preemptors.is_empty() {
+            return None;
+        }
+        let root = tree.root(of);
+        let within = tree.lowest_within(of, &first.next.demand, &first.next.given_back);
+        let preempts = |at: &&QueueIdx| {
+            let next = self.leaves.get(*at).map(|leaf| &leaf.next);
+            let up_to = next.and_then(|next| next.preempts_up_to);
+            // A quota that is not the preemptor's too is out of its reach.
+            let borrows = within.is_none_or(|within| tree.is_below(**at, within));
+            let is_lower = up_to.is_some_and(|up_to| first.next.priority <= up_to);
+            is_lower && borrows && tree.root(**at) == root
+        };
+        let preemptors = self.preemptors.iter().filter(preempts);
+        preemptors
+            .min_by_key(|at| {
+                let next = self.leaves.get(*at).map(|leaf| &leaf.next);
+                let rank = next.map(|next| (Reverse(next.priority), next.submitted));
+                (rank, tree.name(**at))
+            })
+            .copied()
+    }
+
+    fn borrowing_level(&mut self, tree: &Tree, leaf: QueueIdx, next: &Next) -> BorrowingLevel {
+        match tree.lowest_within(leaf, &next.demand, &next.given_back) {
+            Some(at) if at == leaf => BorrowingLevel::None,
+            Some(at) if tree.node(at).is_some_and(|node| node.parent.is_some()) => {
+                let height = self.heights.entry(at).or_insert_with(|| tree.height(at));
+                BorrowingLevel::Subtree(*height)
+            }
+            _ => BorrowingLevel::Tree,
+        }
     }
 }
 
-fn first_of(level: &Level) -> Option<QueueIdx> {
-    let mut first = None;
-    while let Some(rank) = level.get(&first).and_then(BTreeSet::first) {
-        first = Some(rank.queue);
+impl Level {
+    /// A leaf has a gang to start that was submitted then, or (None) has none any more.
+    fn update(
+        &mut self,
+        tree: &Tree,
+        leaf: QueueIdx,
+        submitted: Option<Time>,
+        shares: &mut BTreeMap<QueueIdx, Share>,
+    ) {
+        let mut submitted = submitted;
+        for (at, _) in tree.path(leaf) {
+            if at != leaf {
+                submitted = self.first_below(at);
+            }
+            if !self.set(tree, at, submitted, shares) {
+                return;
+            }
+        }
     }
-    first
+
+    /// The shares of a queue and of those above it are others.
+    fn share_again(
+        &mut self,
+        tree: &Tree,
+        queue: QueueIdx,
+        shares: &mut BTreeMap<QueueIdx, Share>,
+    ) {
+        for (at, _) in tree.path(queue) {
+            let own = self.ranks.get(&at).map(|rank| rank.submitted);
+            let submitted = self.first_below(at).or(own);
+            self.set(tree, at, submitted, shares);
+        }
+    }
+
+    /// When the first gang below a queue was submitted.
+    fn first_below(&self, at: QueueIdx) -> Option<Time> {
+        let below = self.siblings.get(&Some(at))?;
+        below.first().map(|rank| rank.submitted)
+    }
+
+    /// Gives a queue its rank. Says whether that is another than before.
+    fn set(
+        &mut self,
+        tree: &Tree,
+        at: QueueIdx,
+        submitted: Option<Time>,
+        shares: &mut BTreeMap<QueueIdx, Share>,
+    ) -> bool {
+        let Some(node) = tree.node(at) else {
+            return false;
+        };
+        let rank = submitted.map(|submitted| Rank {
+            share: *shares.entry(at).or_insert_with(|| tree.share(at)),
+            submitted,
+            name: node.name.clone(),
+            queue: at,
+        });
+        if self.ranks.get(&at) == rank.as_ref() {
+            return false;
+        }
+        let siblings = self.siblings.entry(node.parent).or_default();
+        if let Some(before) = self.ranks.remove(&at) {
+            siblings.remove(&before);
+        }
+        if let Some(rank) = rank {
+            siblings.insert(rank.clone());
+            self.ranks.insert(at, rank);
+        } else if siblings.is_empty() {
+            self.siblings.remove(&node.parent);
+        }
+        true
+    }
+
+    fn first(&self) -> Option<QueueIdx> {
+        let mut first = None;
+        while let Some(rank) = self.siblings.get(&first).and_then(BTreeSet::first) {
+            first = Some(rank.queue);
+        }
+        first
+    }
 }

@@ -40,6 +40,15 @@ impl Tree {
         owing
     }
 
+    /// True if what another queue holds beyond its quota is owed to a queue with a demand,
+    /// whatever the other holds now.
+    pub(crate) fn is_owed(&self, queue: QueueIdx, demand: &Demand, holder: QueueIdx) -> bool {
+        match self.lowest_above_both(queue, holder) {
+            Some(common) => self.owing(queue, demand).contains(&common),
+            None => !self.borrows(queue, demand),
+        }
+    }
+
     /// The queues on the way up from which what a queue lacks for `need` more could
     /// come, each with the one below it on the way.
     pub(super) fn sources(

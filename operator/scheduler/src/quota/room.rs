@@ -111,6 +111,59 @@ impl Tree {
         })
     }
 
+    /// The lowest queue, from this one up, within whose quota a queue stays with all of
+    /// a demand once its gangs have given so much back. None: there is no such queue, or
+    /// some of the demand has no limit.
+    pub(crate) fn lowest_within(
+        &self,
+        queue: QueueIdx,
+        demand: &Demand,
+        given_back: &Demand,
+    ) -> Option<QueueIdx> {
+        let mut levels = demand.iter().map(|(what, need)| {
+            let need = need.saturating_sub(given_back.amount(what));
+            match self.offer(queue, what) {
+                Offer::NoLimit if what.resource == self.pods => return Some(0),
+                Offer::NoLimit | Offer::Nothing => return None,
+                Offer::Quota => {}
+            }
+            let mut beyond = self.beyond(queue, what, need);
+            beyond.position(|beyond| beyond <= 0)
+        });
+        let level = levels.try_fold(0, |most, level| Some(level?.max(most)))?;
+        self.path(queue).nth(level).map(|(at, _)| at)
+    }
+
+    /// The lowest queue, from this one up but below the root, whose quota a demand alone
+    /// does not exceed, whatever is held there.
+    pub(crate) fn lowest_with_nominal(&self, queue: QueueIdx, demand: &Demand) -> Option<QueueIdx> {
+        let covers = |node: &Node| {
+            let mut quotas = demand
+                .iter()
+                .filter(|(what, _)| self.offer(queue, *what) == Offer::Quota);
+            quotas.all(|(what, need)| need <= node.cell(what).subtree())
+        };
+        let counts = |at: QueueIdx, node: &Node| at == queue || node.parent.is_some();
+        let mut path = self.path(queue);
+        path.find(|(at, node)| counts(*at, node) && covers(node))
+            .map(|(at, _)| at)
+    }
+
+    /// True if a queue that is given a demand goes beyond the quota of all queues above it
+    /// that are not above `owner` too.
+    pub(crate) fn borrows_from(&self, queue: QueueIdx, demand: &Demand, owner: QueueIdx) -> bool {
+        let mut above = self.path(owner).map(|(at, _)| at);
+        match self.lowest_within(queue, demand, &Demand::default()) {
+            Some(within) => above.any(|at| at == within),
+            None => true,
+        }
+    }
+
+    /// True if a queue is `above` or below it.
+    pub(crate) fn is_below(&self, queue: QueueIdx, above: QueueIdx) -> bool {
+        self.path(queue).any(|(at, _)| at == above)
+    }
+
     /// The queues that must have something of `need`, from `queue` up: local quota
     /// on the way covers some of it, until nothing is left or the root is reached.
     ///

@@ -169,6 +169,22 @@ impl Tree {
         self.path(queue).skip(1).map(|(_, node)| &node.name)
     }
 
+    /// How many levels of queues are below a queue. It costs a look at each of them.
+    pub(super) fn height(&self, queue: QueueIdx) -> usize {
+        let below = self.node(queue).into_iter().flat_map(|node| &node.named_by);
+        // A queue that is part of a cycle does not count.
+        let below = below.filter(|at| self.node(**at).is_some_and(Node::counts));
+        let heights = below.map(|at| self.height(*at).saturating_add(1));
+        heights.max().unwrap_or(0)
+    }
+
+    /// The lowest queue that both are below, or are. None: they share no root.
+    pub(super) fn lowest_above_both(&self, one: QueueIdx, other: QueueIdx) -> Option<QueueIdx> {
+        let above: Vec<QueueIdx> = self.path(one).map(|(at, _)| at).collect();
+        let mut path = self.path(other).map(|(at, _)| at);
+        path.find(|at| above.contains(at))
+    }
+
     /// Every name, in no order.
     pub(super) fn names(&self) -> Vec<&QueueName> {
         self.numbers.keys().collect()

@@ -21,6 +21,18 @@ pub(crate) struct Tier {
     preference: std::cmp::Reverse<i64>,
 }
 
+impl Tier {
+    /// The sum over so many pods: of discouraging taints, and of the weights of the
+    /// preferences that the node meets.
+    pub(crate) fn of_pods(self, pods: u64) -> (u128, i128) {
+        let discouraging = u128::try_from(self.discouraging).unwrap_or(u128::MAX);
+        (
+            discouraging.saturating_mul(u128::from(pods)),
+            i128::from(self.preference.0).saturating_mul(i128::from(pods)),
+        )
+    }
+}
+
 /// Constraints, and the nodes that meet them.
 #[derive(Debug)]
 pub(crate) struct Signature {

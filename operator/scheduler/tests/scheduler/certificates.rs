@@ -60,6 +60,30 @@ fn the_quota_never_suffices() {
     );
 }
 
+/// Gangs that hold quota now end, so their holdings are not missing for ever.
+#[test]
+fn change_for_a_quota_that_never_suffices_leaves_out_what_is_held_now() {
+    let mut engine = engine(gpu_nodes(50));
+    let mut research = queue("research", Some(&[("cpu", 960_000), (GPU, 96)]));
+    engine.apply_queue(research.clone());
+    research = queue("vision", Some(&[("cpu", 0), (GPU, 0)]));
+    research.parent = Some(QueueName::new("research"));
+    engine.apply_queue(research);
+    let of_vision = |name: &str, pods: u32| {
+        let mut gang = workers(name, pods, gpu(1, 8));
+        gang.queue = QueueName::new("vision");
+        gang
+    };
+    engine.apply_gang(of_vision("holds", 9));
+    assert_eq!(cycle(&mut engine), ["+holds"]);
+    let told = refusal(&mut engine, &of_vision("w", 40));
+    assert_eq!(
+        told.to_string(),
+        "needs 320 nvidia.com/gpu, the whole quota of queue \"vision\" is 96; it would fit with \
+         224 more nvidia.com/gpu in the quota of queue \"research\""
+    );
+}
+
 #[test]
 fn pods_need_no_quota_unless_it_is_named() {
     let mut engine = engine(gpu_nodes(1));

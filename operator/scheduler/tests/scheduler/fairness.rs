@@ -17,6 +17,8 @@ const PARENTS: [(&str, &str); 5] = [
     ("mid", "root"),
 ];
 const LEAVES: [&str; 4] = ["a", "b", "c", "d"];
+/// The leaves below `mid`.
+const MID: [&str; 2] = ["a", "b"];
 
 #[derive(Clone, Debug)]
 struct Waits {
@@ -46,25 +48,47 @@ impl Fleet {
         (own + below) * (1 << 20) / i64::from(self.queues[queue].1)
     }
 
-    /// The gang whose turn it is: by who borrows, then down the tree by share, then in its
-    /// queue by priority, submission and name.
+    /// How far up a queue must borrow for so much more: 0 not at all, 2 from the root.
+    fn borrowing_level(&self, leaf: &str, gpus: i64) -> u32 {
+        let held = |queue: &str| self.held.get(queue).copied().unwrap_or(0);
+        if held(leaf) + gpus <= self.queues[leaf].0 {
+            return 0;
+        }
+        if !MID.contains(&leaf) {
+            return 2;
+        }
+        let quota: i64 = ["a", "b", "mid"]
+            .iter()
+            .map(|queue| self.queues[queue].0)
+            .sum();
+        let below: i64 = MID.iter().map(|leaf| held(leaf)).sum();
+        if below + gpus <= quota { 1 } else { 2 }
+    }
+
+    /// The gang whose turn it is: by how far its queue borrows, then down the tree by
+    /// share and by the age of the gang, then in its queue by priority, submission and
+    /// name.
     fn next(&self) -> Option<String> {
         let heads = LEAVES.iter().filter_map(|leaf| {
             let own = self.waits.iter().filter(|(_, gang)| gang.queue == *leaf);
             let (name, gang) =
                 own.min_by_key(|(name, gang)| (-gang.priority, gang.submitted, (*name).clone()))?;
-            let held = self.held.get(leaf).copied().unwrap_or(0);
-            let borrows = held + i64::from(gang.gpus) > self.queues[leaf].0;
-            let parent = PARENTS.iter().find(|(queue, _)| queue == leaf)?.1;
-            let own = (self.share(leaf), *leaf);
-            // Below the root it is `mid` that has the turn, and then one of its own.
-            let turn = match parent {
-                "mid" => [(self.share("mid"), "mid"), own],
-                _ => [own, (0, "")],
-            };
-            Some(((borrows, turn), name.clone()))
+            let level = self.borrowing_level(leaf, i64::from(gang.gpus));
+            let rank = (self.share(leaf), gang.submitted, *leaf);
+            Some((level, rank, name.clone()))
         });
-        heads.min().map(|(_, name)| name)
+        let heads: Vec<_> = heads.collect();
+        let lowest = heads.iter().map(|(level, ..)| *level).min()?;
+        let heads = heads.into_iter().filter(|(level, ..)| *level == lowest);
+        let (below, beside): (Vec<_>, Vec<_>) =
+            heads.partition(|(_, (_, _, leaf), _)| MID.contains(leaf));
+        // Below the root it is `mid` that has the turn, and then one of its own.
+        let first = below
+            .into_iter()
+            .min()
+            .map(|(_, (_, submitted, _), name)| ((self.share("mid"), submitted, "mid"), name));
+        let others = beside.into_iter().map(|(_, rank, name)| (rank, name));
+        others.chain(first).min().map(|(_, name)| name)
     }
 
     /// All gangs, in the order in which they start.

@@ -59,6 +59,8 @@ mod model_stopping;
 #[cfg(test)]
 mod oracle;
 #[cfg(test)]
+mod parked;
+#[cfg(test)]
 mod placement;
 #[cfg(test)]
 mod placement_devices;
@@ -83,6 +85,8 @@ mod queues;
 #[cfg(test)]
 mod random;
 #[cfg(test)]
+mod reclaim_beside_heads;
+#[cfg(test)]
 mod sequences;
 #[cfg(test)]
 mod sequences_decisions;
@@ -100,6 +104,14 @@ mod surplus_queues;
 mod topology;
 #[cfg(test)]
 mod topology_certificates;
+#[cfg(test)]
+mod topology_fit;
 mod topology_node;
 #[cfg(test)]
 mod topology_oracle;
+#[cfg(test)]
+mod turns;
+#[cfg(test)]
+mod victim_sets;
+#[cfg(test)]
+mod wakeups;

@@ -2,8 +2,8 @@
 
 use crate::common::*;
 use trellis_scheduler::{
-    Constraints, Decision, Expression, LabelDomain, NodeName, NodeSelectorTerm, Operator,
-    Preference, Resources, TaintEffect, Toleration, TolerationOperator, WaitReason,
+    Constraints, Decision, Expression, Gang, LabelDomain, NodeName, NodeSelectorTerm, Operator,
+    Preference, Resources, Strategy, TaintEffect, Toleration, TolerationOperator, WaitReason,
 };
 
 #[test]
@@ -151,6 +151,44 @@ fn groups_that_collide_are_placed_another_way() {
         vec![group("big", 1, cpu(8)), group("small", 8, cpu(1))],
     );
     assert_eq!(place(&mut engine, &gang), "big: b*1, small: a*8");
+}
+
+/// Nodes without devices: the larger one comes first by name.
+fn unlike_sizes() -> trellis_scheduler::Engine {
+    let sized = |name: &str, cores| node(name, cpu(cores).with("pods", 110));
+    engine([
+        sized("a-large", 8),
+        sized("b-small", 2),
+        sized("c-medium", 4),
+    ])
+}
+
+#[test]
+fn pack_takes_the_smallest_of_empty_nodes_without_devices() {
+    let mut engine = unlike_sizes();
+    let one = workers("w", 1, cpu(1));
+    assert_eq!(place(&mut engine, &one), "worker: b-small*1");
+    pod(&mut engine, "x/a", "a-large", cpu(1));
+    let expected = "worker: a-large*1";
+    assert_eq!(place(&mut engine, &one), expected, "whole nodes stay free");
+}
+
+#[test]
+fn spread_takes_the_node_without_devices_that_has_most_free_cores() {
+    let mut engine = unlike_sizes();
+    let gang = |count| Gang {
+        strategy: Strategy::Spread,
+        ..workers("w", count, cpu(1))
+    };
+    assert_eq!(place(&mut engine, &gang(1)), "worker: a-large*1");
+    assert_eq!(place(&mut engine, &gang(2)), "worker: a-large*1 c-medium*1");
+    pod(&mut engine, "x/a", "a-large", cpu(5));
+    let expected = "worker: c-medium*1";
+    assert_eq!(
+        place(&mut engine, &gang(1)),
+        expected,
+        "3 of 8 cores are free"
+    );
 }
 
 #[test]

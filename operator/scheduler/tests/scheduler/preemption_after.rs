@@ -296,3 +296,21 @@ fn nothing_of_a_stopped_queue_starts_though_it_follows_others() {
         assert!(engine.cycle(seconds(3)).is_empty());
     }
 }
+
+/// A promised place and the victims that hold it still count once: on 16 GPUs gangs
+/// hold no more than 16.
+#[test]
+fn a_place_that_is_promised_is_not_counted_twice() {
+    let mut engine = by_priority(2);
+    let low = of(0, "low", 2);
+    engine.apply_gang(low.clone());
+    assert_eq!(at(&mut engine, seconds(0)), ["+low"]);
+    see(&mut engine, &low);
+    engine.apply_gang(of(5, "high", 2));
+    assert_eq!(at(&mut engine, seconds(1)), ["!high low"]);
+    let refusal = refusal(&mut engine, &of(0, "third", 1));
+    assert!(
+        refusal.to_string().contains("gangs hold 16, other pods 0"),
+        "{refusal}"
+    );
+}

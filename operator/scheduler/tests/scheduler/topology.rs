@@ -24,20 +24,20 @@ pub fn near(level: &str, mode: TopologyMode) -> Option<TopologyRequest> {
 }
 
 /// A node of 8 GPUs: its name is block, rack and number, `a1-0`.
-fn node_at(name: &str) -> Node {
+pub fn node_at(name: &str) -> Node {
     let (block, rack) = (&name[..1], &name[1..2]);
     label(label(gpu_node(name, 8), "block", block), "rack", rack)
 }
 
 /// Nodes and the topology of blocks and racks.
-fn hall<'a>(nodes: impl IntoIterator<Item = &'a str>) -> Engine {
+pub fn hall<'a>(nodes: impl IntoIterator<Item = &'a str>) -> Engine {
     let mut engine = engine(nodes.into_iter().map(node_at));
     engine.apply_topology(topology("hall", &["block", "rack"]));
     engine
 }
 
 /// So many of the 8 GPUs of a node are in use.
-fn used(engine: &mut Engine, node: &str, gpus: i64) {
+pub fn used(engine: &mut Engine, node: &str, gpus: i64) {
     pod(engine, &format!("x/{node}"), node, gpu(1, gpus));
 }
 
@@ -61,13 +61,14 @@ const TWO_BLOCKS: [&str; 10] = [
 ];
 
 #[test]
-fn required_takes_the_tightest_domain_that_holds_all_then_the_first_by_name() {
+fn required_gang_takes_the_domain_with_the_least_free_capacity_then_the_first_by_name() {
     let mut engine = hall(TWO_BLOCKS);
     let rack = |count| whole(count, near("rack", Required));
     assert_eq!(place(&mut engine, &rack(2)), "worker: a2-0*1 a2-1*1");
     assert_eq!(place(&mut engine, &rack(3)), "worker: a1-0*1 a1-1*1 a1-2*1");
     used(&mut engine, "a1-0", 1);
-    assert_eq!(place(&mut engine, &rack(2)), "worker: a1-1*1 a1-2*1");
+    // Rack a1 has 23 free GPUs, a2 has 16.
+    assert_eq!(place(&mut engine, &rack(2)), "worker: a2-0*1 a2-1*1");
     assert_eq!(place(&mut engine, &rack(3)), "worker: b2-0*1 b2-1*1 b2-2*1");
     assert_eq!(
         refusal(&mut engine, &rack(4)).reason.as_str(),

@@ -1,13 +1,15 @@
 //! A gang that wants room, and whom it may ask for it.
 
+use std::collections::BTreeMap;
+
 use super::super::Engine;
 use super::super::ways::Way;
 use crate::gang::Gang;
 use crate::ids::QueueName;
 use crate::preemption::Budget;
 use crate::preemption::policy::{self, Holds};
-use crate::queue::Preemption;
-use crate::quota::{Demand, QueueIdx};
+use crate::queue::{Preemption, Reclaim};
+use crate::quota::{Claim, Claimed, Demand, QueueIdx};
 
 /// A gang that wants room, in one of its ways.
 #[derive(Clone, Copy, Debug)]
@@ -17,6 +19,15 @@ pub(super) struct Asker<'a> {
     pub(super) demand: &'a Demand,
     pub(super) preemption: Preemption,
     pub(super) scope: Scope,
+}
+
+/// The right by which a gang asks others to leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::engine) enum Right {
+    /// All that the policy of its queue says.
+    OfPolicy,
+    /// Reclaim of what its queue is owed, and surplus.
+    Reclaim,
 }
 
 /// Whom it may ask.
@@ -34,12 +45,34 @@ pub(super) enum Scope {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asked {
     /// Of its gangs; None: nothing.
-    pub(super) gangs: Option<Holds>,
+    pub(super) gangs: Option<Ask>,
     /// Of what is surplus in it.
-    pub(super) surplus: Option<Holds>,
+    pub(super) surplus: Option<Ask>,
+}
+
+/// By what right something is asked.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ask {
+    /// As things are.
+    pub(super) now: Holds,
+    /// At best, once gangs of the asker's queue have left.
+    pub(super) at_best: Holds,
+}
+
+impl Ask {
+    /// True if it is owed, at best.
+    pub(super) fn is_owed(&self) -> bool {
+        self.at_best == Holds::Other(Claim::Owed)
+    }
 }
 
 impl Engine {
+    /// True if the queue of a gang takes back what it is owed.
+    pub(in crate::engine) fn reclaims(&self, gang: &Gang) -> bool {
+        let preemption = self.queues.preemption(&gang.queue);
+        preemption.is_some_and(|p| p.reclaim != Reclaim::Never)
+    }
+
     /// Whether a gang of that queue may ask anyone for room, as far as that is told at
     /// a glance.
     pub(in crate::engine) fn may_ask_anyone(&self, gang: &Gang) -> bool {
@@ -57,16 +90,20 @@ impl Engine {
         })
     }
 
-    /// None: it may ask nobody.
+    /// None: it may ask no gang. `right`: what it may ask for at most.
     pub(super) fn asker<'a>(
         &mut self,
         (gang, preempted): (&'a Gang, bool),
-        way: &'a Way,
+        (way, right): (&'a Way, Right),
     ) -> Option<Asker<'a>> {
         if !self.may_ask_anyone(gang) {
             return None;
         }
         let preemption = self.preemption_of(gang)?;
+        let preemption = match right {
+            Right::OfPolicy => preemption,
+            Right::Reclaim => preemption.of_quota_alone(),
+        };
         let queue = self.queues.leaf(&gang.queue)?;
         // Who was preempted and borrows waits for what becomes free: else the one
         // who took its place would be next. Surplus takes nobody's place.
@@ -99,33 +136,49 @@ impl Engine {
         }
     }
 
-    /// What may be asked of a queue, with those out who are.
-    pub(super) fn asked_of(
+    /// The claims on the asker's own queue.
+    pub(super) fn asked_of_own(&self, asker: &Asker<'_>, name: &QueueName) -> Asked {
+        let lowest = self.queues.lowest_priority(name);
+        let some = lowest.is_some_and(|lowest| lowest <= asker.gang.priority);
+        let own = Ask {
+            now: Holds::Own,
+            at_best: Holds::Own,
+        };
+        Asked {
+            gangs: (asker.scope == Scope::Anyone && some).then_some(own),
+            surplus: Some(own),
+        }
+    }
+
+    /// The claims on another queue, now and at `best`.
+    pub(super) fn asked_of_other(
         &mut self,
         asker: &Asker<'_>,
         budget: &mut Budget<'_>,
-        (name, queue): (&QueueName, QueueIdx),
+        name: &QueueName,
+        best: &BTreeMap<QueueIdx, Claim>,
     ) -> Asked {
-        let anyone = asker.scope == Scope::Anyone;
-        if *name == asker.gang.queue {
-            let lowest = self.queues.lowest_priority(name);
-            let some = lowest.is_some_and(|lowest| lowest <= asker.gang.priority);
-            return Asked {
-                gangs: (anyone && some).then_some(Holds::Own),
-                surplus: Some(Holds::Own),
-            };
+        let mut asked = Asked {
+            gangs: None,
+            surplus: None,
+        };
+        let Some(queue) = self.queues.tree().find(name) else {
+            return asked;
+        };
+        let ask = |now: Option<Claimed>| {
+            let now = now.map(|claimed| claimed.claim);
+            let at_best = now.into_iter().chain(best.get(&queue).copied()).min()?;
+            Some(Ask {
+                now: Holds::Other(now.unwrap_or(at_best)),
+                at_best: Holds::Other(at_best),
+            })
+        };
+        if asker.scope == Scope::Anyone {
+            asked.gangs = ask(budget.claim(&mut self.queues, queue));
         }
-        let claim = anyone
-            .then(|| budget.claim(&mut self.queues, queue))
-            .flatten();
-        let has_surplus = self.queues.surplus_of(name).next().is_some();
-        let surplus = has_surplus
-            .then(|| budget.claim_on_surplus(&mut self.queues, queue))
-            .flatten();
-        let holds = |claimed: crate::quota::Claimed| Holds::Other(claimed.claim);
-        Asked {
-            gangs: claim.map(holds),
-            surplus: surplus.map(holds),
+        if self.queues.surplus_of(name).next().is_some() {
+            asked.surplus = ask(budget.claim_on_surplus(&mut self.queues, queue));
         }
+        asked
     }
 }

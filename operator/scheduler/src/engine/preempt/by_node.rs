@@ -1,75 +1,159 @@
 //! The order in which candidates are asked node by node.
+//!
+//! The sets of candidates that make room for one pod on a node, for two and so on are
+//! worked out as in a knapsack: candidate by candidate, without the sets that free no more
+//! than a cheaper one.
 
 use fixedbitset::FixedBitSet;
+use smallvec::SmallVec;
 
-use super::field::{Ground, Held, Search};
+use super::field::{Ground, Held, Loss, Search};
+use crate::placement::Rooms;
 use crate::preemption::policy::Rank;
 use crate::state::{NodeIdx, Nodes};
 
-/// Candidates that make room on a node, after those of its earlier steps.
+/// Sets that are looked at on one node at most, while one more candidate is added. With
+/// more, those that lose most are left out.
+pub(super) const SETS: usize = 32;
+
+/// Candidates of one node that are looked at at most, in the order in which they are asked.
+const CANDIDATES: usize = 64;
+
+/// Candidates on one node that leave together.
+#[derive(Clone)]
+struct NodeSet {
+    /// A bit for each candidate on the node, by its place in the list.
+    members: u64,
+    /// By column.
+    freed: SmallVec<[i64; 6]>,
+    loss: Loss,
+}
+
+impl NodeSet {
+    fn with(&self, at: usize, freed: impl Iterator<Item = i64>, (rank, lost): (Rank, u64)) -> Self {
+        let mut loss = self.loss.clone();
+        loss.add(rank, lost);
+        let bit = u32::try_from(at).ok().and_then(|at| 1_u64.checked_shl(at));
+        Self {
+            members: self.members | bit.unwrap_or(0),
+            freed: freed.collect(),
+            loss,
+        }
+    }
+
+    fn frees_no_more_than(&self, other: &Self) -> bool {
+        let mut columns = self.freed.iter().zip(&other.freed);
+        columns.all(|(own, other)| own <= other)
+    }
+}
+
+/// A set that makes room for pods on a node.
 struct Step {
-    of: Rank,
-    /// A pod.
-    cost: u64,
+    /// The highest rank of the set, and what it loses for each pod.
+    price: (Rank, u64),
     /// The node's place in the order of names.
-    rank: u32,
-    /// In the list of candidates by node.
-    from: usize,
-    to: usize,
+    node: u32,
+    candidates: SmallVec<[usize; 4]>,
 }
 
 impl Search<'_> {
     /// The candidates, those first that make room for a pod on one node most cheaply.
     pub(super) fn by_node(&self, ground: &Ground, nodes: &Nodes) -> Vec<usize> {
-        let candidates = &self.candidates.list;
-        let here = self.held_by_node(nodes.len());
+        let all = self.held_by_node(nodes.len());
         let mut steps: Vec<Step> = Vec::new();
-        let mut gains: Vec<u32> = Vec::new();
-        let mut start = 0_usize;
-        for here in here.chunk_by(|a, b| a.0 == b.0) {
-            let (first, end) = (start, start.saturating_add(here.len()));
-            start = end;
+        for here in all.chunk_by(|a, b| a.0 == b.0) {
             let Some((node, ..)) = here.first() else {
                 continue;
             };
-            let leaving = here.iter().map(|(_, _, h)| (self.freed(h), h.pods));
-            ground.rooms.gains(*node, leaving, &mut gains);
-            let (mut from, mut cost, mut had) = (first, 0_u64, 0_u32);
-            // A later step is of use after the earlier ones alone.
-            let mut at_least = (Rank::LOWEST, 0_u64);
-            for ((at, (_, number, _)), gain) in (first..).zip(here).zip(&gains) {
-                let Some(candidate) = candidates.get(*number) else {
-                    continue;
-                };
-                cost = cost.saturating_add(candidate.lost_device_seconds);
-                at_least.0 = at_least.0.max(candidate.rank());
-                if *gain > had {
-                    let pods = u64::from(gain.saturating_sub(had));
-                    let each = cost.checked_div(pods).unwrap_or(cost);
-                    at_least.1 = at_least.1.max(each);
-                    let to = at.saturating_add(1);
-                    steps.push(Step {
-                        of: at_least.0,
-                        cost: at_least.1,
-                        rank: nodes.rank_of(*node),
-                        from,
-                        to,
-                    });
-                    (from, cost, had) = (to, 0, *gain);
-                }
+            if ground.of_use.contains(node.at()) {
+                self.add_steps(
+                    &ground.rooms,
+                    (*node, nodes.rank_of(*node)),
+                    here,
+                    &mut steps,
+                );
             }
         }
-        // Stable: of one node the earlier step comes first.
-        steps.sort_by_key(|step| (step.of, step.cost, step.rank));
-        let first = steps.iter().flat_map(|step| {
-            let here = here.get(step.from..step.to).unwrap_or(&[]);
-            here.iter().map(|(_, number, _)| *number)
-        });
-        let mut seen = FixedBitSet::with_capacity(candidates.len());
+        // Stable: of one node the set for fewer pods comes first.
+        steps.sort_by_key(|step| (step.price, step.node));
+        let first = steps
+            .iter()
+            .flat_map(|step| step.candidates.iter().copied());
+        let mut seen = FixedBitSet::with_capacity(self.candidates.list.len());
         first
-            .chain(0..candidates.len())
+            .chain(0..self.candidates.list.len())
             .filter(|number| !seen.put(*number))
             .collect()
+    }
+
+    /// For each number of pods, the cheapest set on a node that makes room for them.
+    fn add_steps(
+        &self,
+        rooms: &Rooms,
+        (node, rank): (NodeIdx, u32),
+        here: &[(NodeIdx, usize, Held)],
+        steps: &mut Vec<Step>,
+    ) {
+        let mut made_room_for = 0;
+        for set in self.sets(rooms, node, here) {
+            let pods = rooms.gains(node, &set.freed);
+            let Some((highest, lost)) = set.loss.summed().filter(|_| pods > made_room_for) else {
+                continue;
+            };
+            made_room_for = pods;
+            let each = lost.checked_div(u64::from(pods)).unwrap_or(lost);
+            let members = (0..64_u32)
+                .zip(here)
+                .filter(|(at, _)| set.members >> at & 1 == 1);
+            steps.push(Step {
+                price: (highest, each),
+                node: rank,
+                candidates: members.map(|(_, (_, number, _))| *number).collect(),
+            });
+        }
+    }
+
+    /// Sets of the candidates on a node, the cheapest first, none of which frees no more
+    /// than a cheaper one. With all of them in its last.
+    fn sets(&self, rooms: &Rooms, node: NodeIdx, here: &[(NodeIdx, usize, Held)]) -> Vec<NodeSet> {
+        let most = rooms.of_use(node);
+        let mut sets = vec![NodeSet {
+            members: 0,
+            freed: most.iter().map(|_| 0).collect(),
+            loss: Loss::default(),
+        }];
+        for (at, (_, number, held)) in here.iter().take(CANDIDATES).enumerate() {
+            let Some(candidate) = self.candidates.list.get(*number) else {
+                continue;
+            };
+            let lost = (candidate.rank(), candidate.lost_device_seconds);
+            let freed = self.freed(held);
+            let pods = i64::from(held.pods);
+            let with = sets.iter().map(|set| {
+                let sums = set.freed.iter().zip(freed).zip(&most);
+                let sums = sums.map(|((sum, each), most)| {
+                    sum.saturating_add(each.saturating_mul(pods)).min(*most)
+                });
+                set.with(at, sums, lost)
+            });
+            let with: Vec<NodeSet> = with.collect();
+            sets.extend(with);
+            sets.sort_by(|a, b| a.loss.cmp(&b.loss));
+            let mut kept: Vec<NodeSet> = Vec::with_capacity(SETS.saturating_add(1));
+            for set in sets {
+                if !kept.iter().any(|cheaper| set.frees_no_more_than(cheaper)) {
+                    kept.push(set);
+                }
+            }
+            if kept.len() > SETS {
+                // The last one frees most.
+                let last = kept.pop();
+                kept.truncate(SETS.saturating_sub(1));
+                kept.extend(last);
+            }
+            sets = kept;
+        }
+        sets
     }
 
     /// What each candidate holds, by node and there in the order of the candidates.

@@ -1,6 +1,7 @@
 //! Who may be asked to make room.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -9,11 +10,12 @@ use rustc_hash::FxHashMap;
 use super::super::placed::{Part, Placed, Standing};
 use super::super::{Engine, Stage};
 
-use super::asker::Asker;
+use super::asker::{Asked, Asker};
 use crate::decision::Because;
+use crate::ids::QueueName;
 use crate::preemption::Budget;
 use crate::preemption::policy::{self, Holds, Rank, Terms};
-use crate::quota::{Claim, Demand, QueueIdx};
+use crate::quota::{Demand, FlavorResource, QueueIdx};
 use crate::state::GangIdx;
 use crate::time::Time;
 
@@ -22,8 +24,9 @@ use crate::time::Time;
 pub(super) struct Candidate {
     pub(super) gang: GangIdx,
     pub(super) queue: QueueIdx,
-    same_queue: bool,
-    pub(super) because: Because,
+    pub(super) same_queue: bool,
+    /// Its queue owes what it holds, at least once gangs of the asker's queue have left.
+    owed: bool,
     terms: Terms,
     pub(super) lost_device_seconds: u64,
     since: Time,
@@ -43,17 +46,17 @@ impl Candidate {
         self.terms.surplus
     }
 
-    /// Who of a lower rank can make room instead leaves first.
+    /// Candidates of a lower rank leave first.
     pub(super) fn rank(&self) -> Rank {
-        self.terms.rank()
+        self.terms.rank(self.owed)
     }
 }
 
 /// The gangs that may make room.
 #[derive(Debug, Default)]
 pub(super) struct Candidates {
-    /// In the order in which they are asked: surplus, lower priority, cheaper, newer;
-    /// then by name.
+    /// In the order in which they are asked: surplus, gangs of queues that owe what they
+    /// hold, lower priority, cheaper, newer; then by name.
     pub(super) list: Vec<Candidate>,
     parts: Vec<Part>,
     charges: Vec<Arc<Demand>>,
@@ -70,6 +73,29 @@ impl Candidates {
             .map_or(&NOTHING, |demand| &**demand)
     }
 
+    /// The sum of what candidates are charged, without surplus.
+    fn held_by_gangs(&self) -> Vec<(FlavorResource, i128)> {
+        let gangs = self.list.iter().filter(|candidate| !candidate.is_surplus());
+        self.charged_to(gangs).into_iter().collect()
+    }
+
+    /// The sum of what candidates of the asker's own queue are charged.
+    pub(super) fn held_by_own(&self) -> BTreeMap<FlavorResource, i128> {
+        self.charged_to(self.list.iter().filter(|candidate| candidate.same_queue))
+    }
+
+    fn charged_to<'a>(
+        &self,
+        candidates: impl Iterator<Item = &'a Candidate>,
+    ) -> BTreeMap<FlavorResource, i128> {
+        let mut sums: BTreeMap<FlavorResource, i128> = BTreeMap::new();
+        for (what, amount) in candidates.flat_map(|candidate| self.charge(candidate).iter()) {
+            let sum = sums.entry(what).or_default();
+            *sum = sum.saturating_add(amount);
+        }
+        sums
+    }
+
     /// What a candidate holds, node by node.
     pub(super) fn parts(&self, candidate: &Candidate) -> &[Part] {
         self.parts.get(candidate.parts.clone()).unwrap_or(&[])
@@ -77,70 +103,29 @@ impl Candidates {
 }
 
 impl Engine {
-    /// The gangs that may make room.
+    /// The gangs that may make room, now or once others have left.
     pub(super) fn candidates(&mut self, asker: &Asker<'_>, budget: &mut Budget) -> Candidates {
         let mut found = Candidates::default();
         let mut charges: FxHashMap<usize, usize> = FxHashMap::default();
-        let terms = Terms::of(asker.gang);
         let names = self.asked_queues(asker);
-        let others = names.iter().filter(|name| **name != asker.gang.queue);
-        let others: Vec<QueueIdx> = others
+        let (own, others): (Vec<QueueName>, Vec<QueueName>) = names
+            .into_iter()
+            .partition(|name| *name == asker.gang.queue);
+        let queues: Vec<QueueIdx> = others
+            .iter()
             .filter_map(|name| self.queues.tree().find(name))
             .collect();
-        budget.look_at_claims(&mut self.queues, others.into_iter());
+        budget.look_at_claims(&mut self.queues, queues.iter().copied());
         self.gangs.start_reading();
-        for name in names {
-            let Some(queue) = self.queues.tree().find(&name) else {
-                continue;
-            };
-            let same_queue = name == asker.gang.queue;
-            let asked = self.asked_of(asker, budget, (&name, queue));
-            let holders: Vec<(GangIdx, usize)> = match (asked.gangs, asked.surplus) {
-                (None, None) => continue,
-                (None, Some(_)) => self.queues.surplus_of(&name).collect(),
-                (Some(_), _) => self.queues.held_by(&name).collect(),
-            };
-            let cap = self.queues.max_min_runtime(&name);
-            for (gang, number) in holders {
-                let Some(card) = self.gangs.card(gang, &self.pods) else {
-                    continue;
-                };
-                let Some(demand) = self.queues.charged(number) else {
-                    continue;
-                };
-                let holds = match card.terms.surplus {
-                    true => asked.surplus,
-                    false => asked.gangs,
-                };
-                let Some(holds) = holds else { continue };
-                let guaranteed = !card.terms.preemptible
-                    && budget.guarantees(&self.queues, (&name, queue), demand);
-                let because = policy::may(&asker.preemption, terms, card.terms, holds, guaranteed);
-                let Some(because) = because else {
-                    continue;
-                };
-                if let Some(until) = card.safe_until(cap).filter(|until| *until > self.now) {
-                    found.protected.push((gang, until));
-                    continue;
-                }
-                let charge = *charges.entry(number).or_insert_with(|| {
-                    found.charges.push(Arc::clone(demand));
-                    found.charges.len().saturating_sub(1)
-                });
-                let from = found.parts.len();
-                found.parts.extend_from_slice(&card.parts);
-                found.list.push(Candidate {
-                    gang,
-                    queue,
-                    same_queue,
-                    because,
-                    terms: card.terms,
-                    lost_device_seconds: card.stake.lost_device_seconds(self.now),
-                    since: card.stake.since,
-                    charge,
-                    parts: from..found.parts.len(),
-                });
-            }
+        for name in own {
+            let asked = self.asked_of_own(asker, &name);
+            self.add_candidates(asker, budget, (&name, asked), (&mut found, &mut charges));
+        }
+        let leaving = found.held_by_gangs();
+        let best = budget.best_claims(&mut self.queues, &leaving, queues.into_iter());
+        for name in others {
+            let asked = self.asked_of_other(asker, budget, &name, &best);
+            self.add_candidates(asker, budget, (&name, asked), (&mut found, &mut charges));
         }
         // Stable: most come in order, or in its reverse.
         let rank = |c: &Candidate| (c.rank(), c.lost_device_seconds, Reverse(c.since));
@@ -153,42 +138,90 @@ impl Engine {
         found
     }
 
-    /// Whether a candidate may still be asked, after others have left.
-    pub(super) fn is_still_asked(
+    /// The gangs of one queue that may make room.
+    fn add_candidates(
+        &mut self,
+        asker: &Asker<'_>,
+        budget: &mut Budget,
+        (name, asked): (&QueueName, Asked),
+        (found, charges): (&mut Candidates, &mut FxHashMap<usize, usize>),
+    ) {
+        let Some(queue) = self.queues.tree().find(name) else {
+            return;
+        };
+        let holders: Vec<(GangIdx, usize)> = match (asked.gangs, asked.surplus) {
+            (None, None) => return,
+            (None, Some(_)) => self.queues.surplus_of(name).collect(),
+            (Some(_), _) => self.queues.held_by(name).collect(),
+        };
+        let terms = Terms::of(asker.gang);
+        let cap = self.queues.max_min_runtime(name);
+        for (gang, number) in holders {
+            let Some(card) = self.gangs.card(gang, &self.pods) else {
+                continue;
+            };
+            let Some(demand) = self.queues.charged(number) else {
+                continue;
+            };
+            let holds = match card.terms.surplus {
+                true => asked.surplus,
+                false => asked.gangs,
+            };
+            let Some(holds) = holds else { continue };
+            let guaranteed =
+                !card.terms.preemptible && budget.guarantees(&self.queues, (name, queue), demand);
+            let may = |holds| policy::may(&asker.preemption, terms, card.terms, holds, guaranteed);
+            if may(holds.now).or_else(|| may(holds.at_best)).is_none() {
+                continue;
+            }
+            if let Some(until) = card.safe_until(cap).filter(|until| *until > self.now) {
+                found.protected.push((gang, until));
+                continue;
+            }
+            let charge = *charges.entry(number).or_insert_with(|| {
+                found.charges.push(Arc::clone(demand));
+                found.charges.len().saturating_sub(1)
+            });
+            let from = found.parts.len();
+            found.parts.extend_from_slice(&card.parts);
+            found.list.push(Candidate {
+                gang,
+                queue,
+                same_queue: *name == asker.gang.queue,
+                owed: holds.is_owed(),
+                terms: card.terms,
+                lost_device_seconds: card.stake.lost_device_seconds(self.now),
+                since: card.stake.since,
+                charge,
+                parts: from..found.parts.len(),
+            });
+        }
+    }
+
+    /// Why a candidate may be asked now, after others have left. None: it may not.
+    pub(super) fn may_still_ask(
         &mut self,
         asker: &Asker<'_>,
         budget: &mut Budget,
         (candidate, charge): (&Candidate, &Demand),
-    ) -> bool {
+    ) -> Option<Because> {
         if !candidate.terms.preemptible {
-            let name = self.queues.tree().name(candidate.queue);
-            let kept = name.is_none_or(|name| {
-                budget.guarantees(&self.queues, (name, candidate.queue), charge)
-            });
-            if kept {
-                return false;
+            let name = self.queues.tree().name(candidate.queue)?;
+            if budget.guarantees(&self.queues, (name, candidate.queue), charge) {
+                return None;
             }
         }
-        let may = |holds| {
-            let terms = Terms::of(asker.gang);
-            policy::may(&asker.preemption, terms, candidate.terms, holds, false).is_some()
+        let holds = if candidate.same_queue {
+            Holds::Own
+        } else {
+            let claimed = match candidate.is_surplus() {
+                true => budget.claim_on_surplus(&mut self.queues, candidate.queue),
+                false => budget.claim(&mut self.queues, candidate.queue),
+            };
+            Holds::Other(claimed?.claim)
         };
-        if candidate.same_queue {
-            // Who could be asked can be now.
-            return true;
-        }
-        let claimed = match candidate.is_surplus() {
-            true => budget.claim_on_surplus(&mut self.queues, candidate.queue),
-            false => budget.claim(&mut self.queues, candidate.queue),
-        };
-        let Some(claimed) = claimed else {
-            return false;
-        };
-        let because = match claimed.claim {
-            Claim::Owed => Because::Borrows,
-            Claim::Borrowing => Because::LowerPriority,
-        };
-        because == candidate.because || may(Holds::Other(claimed.claim))
+        let terms = Terms::of(asker.gang);
+        policy::may(&asker.preemption, terms, candidate.terms, holds, false)
     }
 
     /// A gang that has its place for good.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 
 use super::super::Engine;
 use super::asker::Asker;
@@ -228,21 +229,82 @@ impl<'a> Search<'a> {
         all.fold(0, i64::saturating_add)
     }
 
-    /// What is lost with these, the highest rank first; then how many they are.
-    pub(super) fn cost(&self, out: &FixedBitSet) -> (Vec<(Rank, u64)>, usize) {
-        let mut lost: Vec<(Rank, u64)> = Vec::new();
-        let victims = out.ones().filter_map(|n| self.candidates.list.get(n));
-        // They come by rank, the lowest first.
-        for candidate in victims {
-            let more = candidate.lost_device_seconds;
-            match lost.last_mut() {
-                Some((rank, sum)) if *rank == candidate.rank() => {
-                    *sum = sum.saturating_add(more);
-                }
-                _ => lost.push((candidate.rank(), more)),
-            }
+    /// The loss of a set of candidates.
+    pub(super) fn loss(&self, out: &FixedBitSet) -> Loss {
+        let mut loss = Loss::default();
+        for candidate in out.ones().filter_map(|n| self.candidates.list.get(n)) {
+            loss.add(candidate.rank(), candidate.lost_device_seconds);
         }
-        lost.reverse();
-        (lost, out.count_ones(..))
+        loss
+    }
+
+    /// The loss of one candidate alone.
+    pub(super) fn loss_of(&self, number: usize) -> Loss {
+        let mut loss = Loss::default();
+        if let Some(candidate) = self.candidates.list.get(number) {
+            loss.add(candidate.rank(), candidate.lost_device_seconds);
+        }
+        loss
+    }
+
+    /// The candidates in the order in which they are asked: by rank, then those first
+    /// that lose least.
+    pub(super) fn by_loss(&self) -> Vec<usize> {
+        (0..self.parts.len()).collect()
+    }
+
+    /// The candidates by rank, then those first that lose least for what they free of
+    /// what is missing.
+    pub(super) fn by_loss_for_room(&self, ground: &Ground) -> Vec<usize> {
+        let missing = ground.rooms.missing();
+        let price = |number: usize| {
+            let candidate = self.candidates.list.get(number)?;
+            let freed = (0_usize..)
+                .zip(&missing)
+                .filter(|(_, missing)| **missing > 0);
+            // In thousandths of what is missing.
+            let freed = freed.filter_map(|(column, missing)| {
+                let freed = i128::from(self.frees(number, column)).min(*missing);
+                freed.saturating_mul(1_000).checked_div(*missing)
+            });
+            let freed = freed.max().unwrap_or(1_000).max(1);
+            let lost = i128::from(candidate.lost_device_seconds).saturating_mul(1_000);
+            Some((candidate.rank(), lost.checked_div(freed)))
+        };
+        let mut order = self.by_loss();
+        // Stable: of equal ones the one that loses least.
+        order.sort_by_cached_key(|number| price(*number));
+        order
+    }
+}
+
+/// The loss of a set of victims. The smaller is the better: less of the highest
+/// rank, then of the next; then fewer gangs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Loss {
+    /// Device-seconds, the highest rank first.
+    by_rank: SmallVec<[(Rank, u64); 2]>,
+    gangs: usize,
+}
+
+impl Loss {
+    /// One more gang leaves.
+    pub(super) fn add(&mut self, rank: Rank, device_seconds: u64) {
+        self.gangs = self.gangs.saturating_add(1);
+        match self.by_rank.binary_search_by(|(known, _)| rank.cmp(known)) {
+            Ok(at) => {
+                if let Some((_, sum)) = self.by_rank.get_mut(at) {
+                    *sum = sum.saturating_add(device_seconds);
+                }
+            }
+            Err(at) => self.by_rank.insert(at, (rank, device_seconds)),
+        }
+    }
+
+    /// The highest rank of a victim, and what is lost of all.
+    pub(super) fn summed(&self) -> Option<(Rank, u64)> {
+        let (highest, _) = self.by_rank.first()?;
+        let all = self.by_rank.iter().map(|(_, lost)| *lost);
+        Some((*highest, all.fold(0, u64::saturating_add)))
     }
 }

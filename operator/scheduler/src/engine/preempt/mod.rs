@@ -1,9 +1,12 @@
-//! Room is made: who asks whom for it (`asker`), who may be asked (`candidates`, and `card` for what is read
-//! of each), whom it takes (`search`, over a `field`; `by_node` is another order of
-//! asking, `domains` where a gang must be in one), what becomes of those who leave and of the one who follows them
-//! (`nominate`), and who may not be asked yet (`protected`).
+//! Gangs leave to make room for another one. `asker` is the gang that wants room and what
+//! it may ask for, `candidates` the gangs that may be asked (`card` is what is read of
+//! each), `search` the choice of those that leave, over a `field`: `asking` asks them one
+//! after the other, `by_node` gives an order of asking, `domains` the parts of the field
+//! where a gang must be in one domain. `nominate` carries the choice out, and `protected`
+//! names the gangs that may not be asked yet.
 
 mod asker;
+mod asking;
 mod by_node;
 mod candidates;
 mod card;
@@ -13,6 +16,7 @@ mod nominate;
 mod protected;
 mod search;
 
+pub(super) use asker::Right;
 pub(super) use card::Card;
 
 use super::ways::Way;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::super::{Engine, Stage};
+use super::asker::Right;
 use crate::ids::GangId;
 use crate::preemption::Budget;
 use crate::state::GangIdx;
@@ -30,7 +31,7 @@ impl Engine {
         let ways = self.ways(at)?.ok()?;
         let mut found: BTreeMap<GangIdx, Time> = BTreeMap::new();
         for way in ways.iter() {
-            let Some(asker) = self.asker((&gang, preempted), way) else {
+            let Some(asker) = self.asker((&gang, preempted), (way, Right::OfPolicy)) else {
                 continue;
             };
             let mut budget = Budget::new(&self.queues, asker.queue, &way.demand);

@@ -6,6 +6,7 @@ use super::super::pack::Runs;
 use super::super::packing::Packing;
 use super::super::place::{self, NoPlace, Wish};
 use super::super::undo::UndoLog;
+use super::best_fit::FreeLookup;
 use super::close::Close;
 use super::search::search_scope;
 use super::{Closeness, Counts, Near, in_order};
@@ -15,7 +16,7 @@ use crate::state::{Catalog, Layout, NodeIdx, Nodes};
 pub(super) struct Attempt<'a> {
     pub(super) nodes: &'a mut Nodes,
     packing: &'a mut Packing,
-    catalog: &'a Catalog,
+    pub(super) catalog: &'a Catalog,
     pub(super) wish: &'a Wish<'a>,
     pub(super) close: &'a Closeness,
     log: UndoLog,
@@ -130,13 +131,15 @@ impl Attempt<'_> {
         };
         let signature = catalog.signature(group.signature)?;
         let layout = &near.level.layout;
+        let ranked = self
+            .packing
+            .rank(group, (&mut *self.nodes, catalog), true)?;
         let close = Close {
-            ranked: &self
-                .packing
-                .rank(group, (&mut *self.nodes, catalog), true)?,
+            ranked: &ranked,
             signature,
             strategy: wish.strategy,
             layout,
+            free: FreeLookup::new(ranked.nodes(), catalog, std::iter::once(group)),
         };
         let allows = |node: NodeIdx| signature.allows(node) && !wish.excluded.contains(&node);
         let among = among.unwrap_or(layout.nodes());

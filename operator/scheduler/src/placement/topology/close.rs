@@ -1,9 +1,9 @@
 //! One group: its pods in one domain, or in few.
 //!
-//! A domain that holds all is looked for at the finest level first; among equals
-//! the tightest is taken, then the first by name. Where none holds all and that is
-//! no must, the largest are filled until the rest fits into one, then the tightest
-//! that holds it: the fewest domains there can be, since pods of a group are alike
+//! A domain that holds all is looked for at the finest level first; among several
+//! the best fit is taken (`best_fit`). Where none holds all and that is no must,
+//! the largest are filled until the rest fits into one, then the best fit that
+//! holds the rest: the fewest domains there can be, since pods of a group are alike
 //! (as the best-fit profile of Kueue's topology-aware scheduling, KEP-2724, and
 //! Slurm's topology/tree do). Within a domain the finer levels are gone through in
 //! the same way. Nodes that are in no domain come last.
@@ -15,16 +15,19 @@ use super::super::pack::Runs;
 use super::super::place::fill_among;
 use super::super::ranking::Ranked;
 use super::Near;
+use super::best_fit::{Distance, FreeCapacity, FreeLookup, Row};
 use crate::gang::Strategy;
 use crate::state::{Layout, NodeIdx, Signature};
 
-/// A node that holds pods of the group.
+/// A node that the group may use.
 #[derive(Clone, Copy, Debug)]
 struct Seat {
     /// In the row of the topology.
     place: u32,
     node: NodeIdx,
+    /// How many of its pods the node holds; 0 where too little is free.
     pods: u32,
+    free: FreeCapacity,
 }
 
 /// What stays the same while a group is placed.
@@ -33,6 +36,7 @@ pub(super) struct Close<'a> {
     pub(super) signature: &'a Signature,
     pub(super) strategy: Strategy,
     pub(super) layout: &'a Layout,
+    pub(super) free: FreeLookup<'a>,
 }
 
 /// Consecutive seats in one domain, or in none.
@@ -54,12 +58,17 @@ impl Close<'_> {
     ) -> Option<Runs> {
         let mut wanted = self.ranked.wanted();
         let seat = |node: &NodeIdx| {
-            let (_, pods) = wanted(*node).filter(|_| allows(*node))?;
-            let place = self.layout.position(*node);
-            Some(Seat {
-                place,
-                node: *node,
-                pods,
+            allows(*node).then(|| {
+                let (free, pods) = match wanted(*node) {
+                    Some((order, pods)) => (FreeCapacity::of_class(order), pods),
+                    None => (self.free.of(*node), 0),
+                };
+                Seat {
+                    place: self.layout.position(*node),
+                    node: *node,
+                    pods,
+                    free,
+                }
             })
         };
         let mut seats: Vec<Seat> = among.iter().filter_map(seat).collect();
@@ -96,14 +105,31 @@ impl Close<'_> {
         parts
     }
 
+    /// Sorts domains of a level that so many pods are to go into, best fit first.
+    fn sorted(&self, seats: &[Seat], depth: usize, count: u32, parts: Vec<Part>) -> Vec<Part> {
+        let seat = |at: usize| seats.get(at);
+        let row = Row {
+            layout: self.layout,
+            len: seats.len(),
+            place: |at| seat(at).map_or(u32::MAX, |seat| seat.place),
+            free: |at| seat(at).map_or_else(FreeCapacity::default, |seat| seat.free),
+            has_tiers: self.signature.has_tiers(),
+        };
+        let distance = |part: &Part| {
+            let seats = seats.get(part.seats.clone()).unwrap_or(&[]).iter();
+            let seats = seats.map(|seat| (seat.node, seat.pods));
+            Distance::of(self.signature, u64::from(count), seats)
+        };
+        row.sorted(depth, parts, |part| part.seats.clone(), distance)
+    }
+
     /// All in one domain of that level or a finer one. False: none holds them.
     fn in_one(&self, seats: &[Seat], count: u32, depth: usize, runs: &mut Runs) -> bool {
         for depth in (depth..self.layout.depths()).rev() {
-            let parts = self.parts(seats, depth);
-            let holds = |part: &&Part| part.domain.is_some() && part.pods >= u64::from(count);
-            // Of equal ones the first.
-            let tightest = parts.iter().filter(holds).min_by_key(|part| part.pods);
-            if let Some(part) = tightest {
+            let mut parts = self.parts(seats, depth);
+            parts.retain(|part| part.domain.is_some() && part.pods >= u64::from(count));
+            let sorted = self.sorted(seats, depth, count, parts);
+            if let Some(part) = sorted.first() {
                 let seats = seats.get(part.seats.clone()).unwrap_or(&[]);
                 return self.within(seats, count, depth.saturating_add(1), runs);
             }
@@ -123,16 +149,22 @@ impl Close<'_> {
             .parts(seats, depth)
             .into_iter()
             .partition(|part| part.domain.is_some());
-        // Stable: of equal ones the first goes first.
-        domains.sort_by_key(|part| Reverse(part.pods));
+        domains.retain(|part| part.pods > 0);
+        let domains = self.sorted(seats, depth, count, domains);
+        let mut domains: Vec<(usize, Part)> = domains.into_iter().enumerate().collect();
+        // Stable: of equally large ones the best fit goes first.
+        domains.sort_by_key(|(_, part)| Reverse(part.pods));
         let finer = depth.saturating_add(1);
         let mut rest = count;
         let mut open = domains.as_slice();
-        while let Some((largest, others)) = open.split_first() {
-            let part = match tightest(open, rest) {
-                Some(part) => part,
-                None => largest,
-            };
+        while let Some(((_, largest), others)) = open.split_first() {
+            let hold = open.partition_point(|(_, part)| part.pods >= u64::from(rest));
+            let best_fit = open
+                .get(..hold)
+                .unwrap_or(&[])
+                .iter()
+                .min_by_key(|(fit, _)| *fit);
+            let part = best_fit.map_or(largest, |(_, part)| part);
             let pods = u32::try_from(part.pods).unwrap_or(u32::MAX).min(rest);
             let seats = seats.get(part.seats.clone()).unwrap_or(&[]);
             if !self.within(seats, pods, finer, runs) {
@@ -156,7 +188,8 @@ impl Close<'_> {
     fn within(&self, seats: &[Seat], count: u32, depth: usize, runs: &mut Runs) -> bool {
         let all = seats.iter().map(|seat| u64::from(seat.pods));
         if all.fold(0, u64::saturating_add) == u64::from(count) {
-            runs.extend(seats.iter().map(|seat| (seat.node, seat.pods)));
+            let used = seats.iter().filter(|seat| seat.pods > 0);
+            runs.extend(used.map(|seat| (seat.node, seat.pods)));
             return true;
         }
         match self.strategy {
@@ -174,11 +207,4 @@ impl Close<'_> {
         runs.extend(placed.into_iter().flatten());
         found
     }
-}
-
-/// Of parts with the most pods first, the tightest that holds so many.
-fn tightest(parts: &[Part], pods: u32) -> Option<&Part> {
-    let hold = parts.partition_point(|part| part.pods >= u64::from(pods));
-    let last = parts.get(hold.checked_sub(1)?)?;
-    parts.get(parts.partition_point(|part| part.pods > last.pods))
 }

@@ -1,10 +1,11 @@
 //! Gangs that ask for closeness.
 //!
-//! `close` places one group in a domain, or in few; `scopes` says which domains a
+//! `best_fit` compares domains; `close` places one group in a domain, or in few; `scopes` says which domains a
 //! whole gang may be tried in, `attempt` tries it there, and `search` tries every
 //! way where groups get into each other's way.
 
 mod attempt;
+mod best_fit;
 mod close;
 mod counts;
 mod scopes;

@@ -5,8 +5,9 @@ use std::ops::Range;
 
 use super::super::fit::Room;
 use super::super::pack::Runs;
-use super::super::place::{by_size, share};
+use super::super::place::share;
 use super::attempt::Attempt;
+use super::best_fit::{Distance, FreeCapacity, FreeLookup, Row};
 use super::{Counts, Near, enough};
 use crate::state::{Layout, NodeIdx};
 
@@ -18,11 +19,13 @@ const LAST: usize = 4;
 struct Part {
     holds: u128,
     domain: Range<usize>,
+    /// Its place in the order of best fit.
+    fit: usize,
 }
 
 impl Attempt<'_> {
-    /// In one domain of the level or a finer one, the finest first, then the
-    /// tightest.
+    /// In one domain of the level or a finer one, the finest first, then the best
+    /// fit.
     pub(super) fn in_one(&mut self, near: &Near) -> Option<Vec<Runs>> {
         let layout = &near.level.layout;
         let counts = self.counts(layout);
@@ -38,10 +41,9 @@ impl Attempt<'_> {
     }
 
     /// The domains of a level that hold each group alone and have enough for all,
-    /// tightest first: by pods of the group with the largest pods, then the next.
+    /// best fit first.
     fn candidates(&self, layout: &Layout, depth: usize, counts: &Counts) -> Vec<Range<usize>> {
         let shape = self.wish.shape;
-        let order = by_size(self.nodes, shape);
         let holds = |domain: &Range<usize>| {
             counts.hold_each(shape, domain)
                 && enough(
@@ -51,22 +53,68 @@ impl Attempt<'_> {
                     Room::Free,
                 )
         };
-        let mut candidates: Vec<Range<usize>> = layout.domains(depth).filter(holds).collect();
-        // Stable: of equal ones the first by name.
-        candidates.sort_by_cached_key(|domain| -> Vec<u64> {
-            order.iter().map(|(at, _)| counts.of(*at, domain)).collect()
-        });
-        candidates
+        let candidates = layout.domains(depth).filter(holds).collect();
+        self.sorted(layout, depth, counts, candidates, Range::clone)
+    }
+
+    /// Sorts domains of a level that the gang may go into, best fit first.
+    fn sorted<T>(
+        &self,
+        layout: &Layout,
+        depth: usize,
+        counts: &Counts,
+        domains: Vec<T>,
+        stretch: impl Fn(&T) -> Range<usize>,
+    ) -> Vec<T> {
+        let wish = self.wish;
+        let groups = wish.shape.groups.iter();
+        let free = FreeLookup::new(self.nodes, self.catalog, groups.clone());
+        let signatures = groups.map(|group| (group, self.catalog.signature(group.signature)));
+        let groups: Vec<_> = signatures
+            .filter_map(|(group, signature)| Some((group, signature?)))
+            .collect();
+        let node = |at: usize| layout.nodes().get(at).copied();
+        let usable = |node: &NodeIdx| {
+            let mut groups = groups.iter().filter(|(group, _)| group.count > 0);
+            !wish.excluded.contains(node) && groups.any(|(_, signature)| signature.allows(*node))
+        };
+        let row = Row {
+            layout,
+            len: layout.nodes().len(),
+            place: |at: usize| u32::try_from(at).unwrap_or(u32::MAX),
+            free: |at: usize| {
+                let node = node(at).filter(usable);
+                node.map_or_else(FreeCapacity::default, |node| free.of(node))
+            },
+            has_tiers: groups.iter().any(|(_, signature)| signature.has_tiers()),
+        };
+        let distance = |domain: &T| {
+            let groups = groups.iter().enumerate();
+            let distances = groups.map(|(at, (group, signature))| {
+                let seats = stretch(domain).filter_map(|place| {
+                    let pods = counts.of(at, &(place..place.saturating_add(1)));
+                    Some((node(place)?, u32::try_from(pods).unwrap_or(u32::MAX)))
+                });
+                Distance::of(signature, u64::from(group.count), seats)
+            });
+            distances.fold(Distance::default(), Distance::plus)
+        };
+        row.sorted(depth, domains, &stretch, distance)
     }
 
     /// In as few domains of the level as groups of unlike pods are placed in one
-    /// after another: those that hold most of the gang, and last the tightest that
+    /// after another: those that hold most of the gang, and last the best fit that
     /// holds the rest.
     pub(super) fn in_few(&mut self, near: &Near) -> Option<Vec<Runs>> {
         let layout = &near.level.layout;
         let counts = self.counts(layout);
-        let mut parts = self.parts(layout, near.level.depth, &counts);
-        // Stable: of equal ones the first by name.
+        let depth = near.level.depth;
+        let parts = self.parts(layout, depth, &counts);
+        let mut parts = self.sorted(layout, depth, &counts, parts, |part| part.domain.clone());
+        for (fit, part) in parts.iter_mut().enumerate() {
+            part.fit = fit;
+        }
+        // Stable: of equally large ones the best fit goes first.
         parts.sort_by_key(|part| Reverse(part.holds));
         let mut chosen = Vec::new();
         // Tries get rarer, so that a gang that fits nowhere costs few of them.
@@ -107,12 +155,16 @@ impl Attempt<'_> {
                 let pods = u128::from(counts.of(*at, &domain).min(*count));
                 sum.saturating_add(pods.saturating_mul(*share))
             });
-            Part { holds, domain }
+            Part {
+                holds,
+                domain,
+                fit: 0,
+            }
         });
         parts.filter(|part| part.holds > 0).collect()
     }
 
-    /// The domains that complete the chosen ones, tightest first: with one of them
+    /// The domains that complete the chosen ones, best fit first: with one of them
     /// each group alone fits.
     fn last(&self, chosen: &[Range<usize>], open: &[Part], counts: &Counts) -> Vec<Range<usize>> {
         let groups = self.wish.shape.groups.iter().enumerate();
@@ -128,7 +180,7 @@ impl Attempt<'_> {
             rest.all(|(at, pods)| counts.of(*at, &part.domain) >= *pods)
         };
         let mut last: Vec<&Part> = open.iter().filter(completes).collect();
-        last.sort_by_key(|part| part.holds);
+        last.sort_by_key(|part| part.fit);
         let last = last.into_iter().map(|part| part.domain.clone());
         last.take(LAST).collect()
     }

@@ -7,14 +7,15 @@ use std::collections::BTreeMap;
 use super::super::fit::{Fit, Room};
 use super::super::frontier::{Answer, Field, search_in};
 use super::super::pack::Runs;
+use super::best_fit::{FreeCapacity, FreeLookup};
 use super::{Closeness, Near, enough};
 use crate::state::{Catalog, GroupShape, NodeIdx, Nodes, Shape};
 
 /// Choices of domains that are tried on one set of nodes.
 const CHOICES: usize = 1_024;
 
-/// A group that must be in one domain, and the domains that would hold it,
-/// tightest first.
+/// A group that must be in one domain, and the domains that would hold it, the
+/// least free capacity first.
 struct Choice<'a> {
     group: usize,
     near: &'a Near,
@@ -71,7 +72,8 @@ pub(super) fn search_scope(
         let fits = match near.filter(|_| group.count > 0) {
             None => fits,
             Some(near) => {
-                let domains = domains(near, group.count, &fits);
+                let free = FreeLookup::new(nodes, catalog, std::iter::once(group));
+                let domains = domains(near, group.count, &fits, &free);
                 let first = domains.first().copied();
                 choices.push(Choice {
                     group: at,
@@ -144,7 +146,7 @@ fn domain(near: &Near, node: NodeIdx) -> Option<u32> {
     near.level.layout.domain(near.level.depth, node)
 }
 
-/// The nodes that hold pods of a group, each with how many.
+/// The nodes that a group may use, each with how many of its pods it holds.
 fn fits(
     nodes: &Nodes,
     catalog: &Catalog,
@@ -159,22 +161,23 @@ fn fits(
     let allowed = among.iter().filter(|node| signature.allows(**node));
     allowed
         .map(|node| (*node, fit.pods(*node, group.count)))
-        .filter(|(_, pods)| *pods > 0)
         .collect()
 }
 
-/// The domains that hold all pods of a group, tightest first, then by name.
-fn domains(near: &Near, count: u32, fits: &[(NodeIdx, u32)]) -> Vec<u32> {
-    let mut sums: BTreeMap<u32, u64> = BTreeMap::new();
+/// The domains that hold all pods of a group: the least free capacity first, then
+/// by name.
+fn domains(near: &Near, count: u32, fits: &[(NodeIdx, u32)], free: &FreeLookup<'_>) -> Vec<u32> {
+    let mut sums: BTreeMap<u32, (u64, FreeCapacity)> = BTreeMap::new();
     for (node, pods) in fits {
         if let Some(domain) = domain(near, *node) {
-            let sum = sums.entry(domain).or_default();
+            let (sum, capacity) = sums.entry(domain).or_default();
             *sum = sum.saturating_add(u64::from(*pods));
+            *capacity = capacity.plus(free.of(*node));
         }
     }
-    let holds = |(_, pods): &(u32, u64)| *pods >= u64::from(count);
-    let mut domains: Vec<(u32, u64)> = sums.into_iter().filter(holds).collect();
-    domains.sort_by_key(|(_, pods)| *pods);
+    let holds = |(_, (pods, _)): &(u32, (u64, FreeCapacity))| *pods >= u64::from(count);
+    let mut domains: Vec<_> = sums.into_iter().filter(holds).collect();
+    domains.sort_by_key(|(_, (_, free))| *free);
     domains.into_iter().map(|(domain, _)| domain).collect()
 }
 
@@ -187,8 +190,10 @@ fn taken(fits: &[(NodeIdx, u32)], count: u32) -> Option<Runs> {
             break;
         }
         let pods = (*pods).min(left);
-        left = left.saturating_sub(pods);
-        runs.push((*node, pods));
+        if pods > 0 {
+            left = left.saturating_sub(pods);
+            runs.push((*node, pods));
+        }
     }
     (left == 0).then_some(runs)
 }

@@ -65,7 +65,8 @@ impl Queues {
             };
             return Err(Blocked::new(detail, wake));
         }
-        if let Some(lack) = most_lacking(self.tree.lacks_ever(at, demand), catalog) {
+        let never = self.tree.lacks_ever(at, demand);
+        if let Some(lack) = most_lacking(never.clone(), catalog) {
             let detail = Detail::ExceedsQuota {
                 queue: name.clone(),
                 flavor: self.flavor(lack.what),
@@ -73,7 +74,8 @@ impl Queues {
                 needs: lack.needs,
                 most: lack.available.max(0),
             };
-            let change = self.raises(at, demand, catalog);
+            // Gangs end, so their holdings are no part of what must be raised for a start ever.
+            let change = self.raises(never, catalog);
             return Err(Blocked::new(detail, wake).with(Some(change)));
         }
         let Some(lack) = most_lacking(self.tree.lacks(at, demand), catalog) else {
@@ -85,7 +87,7 @@ impl Queues {
             lack.least_release(),
         );
         let blocked = Blocked::new(self.exceeded(name, at, &lack, catalog), wake);
-        let change = self.raises(at, demand, catalog);
+        let change = self.raises(self.tree.lacks(at, demand), catalog);
         Err(blocked.with(Some(change)).in_phase(Phase::Quota))
     }
 
@@ -116,7 +118,7 @@ impl Queues {
             {
                 (*holders, *largest) = self.who_holds(name, lack.what, true);
             }
-            let change = self.raises(at, demand, catalog);
+            let change = self.raises(self.tree.lacks(at, demand), catalog);
             let blocked = Blocked::new(detail, wake).with(Some(change));
             blocked.in_phase(Phase::Quota)
         });
@@ -124,11 +126,9 @@ impl Queues {
         told.map_or(Ok(()), Err)
     }
 
-    /// The limits that stand in the way now: raised by so much, and no less, they
-    /// do no longer.
-    fn raises(&self, at: QueueIdx, demand: &Demand, catalog: &Catalog) -> Change {
-        let lacks = self.tree.lacks(at, demand).into_iter();
-        let raises = lacks.flat_map(|lack| {
+    /// The limits that stand in the way: raised by so much, and no less, they do no longer.
+    fn raises(&self, lacks: Vec<Lack>, catalog: &Catalog) -> Change {
+        let raises = lacks.into_iter().flat_map(|lack| {
             let (flavor, resource) = (self.flavor(lack.what), catalog.name(lack.what.resource));
             lack.shortages.into_iter().map(move |shortage| Raise {
                 queue: shortage.queue,

@@ -10,6 +10,7 @@ use crate::ids::QueueName;
 use crate::quota::amounts::{Demand, FlavorIdx, FlavorResource};
 use crate::quota::decay::Decay;
 use crate::quota::member::{Member, Quota, Weight};
+use crate::quota::order::Next;
 use crate::quota::tree::{QueueIdx, Tree};
 use crate::state::ResourceIdx;
 use crate::time::Time;
@@ -160,5 +161,14 @@ pub fn cases(least: u32) -> proptest::test_runner::Config {
         cases: config.cases.max(least),
         max_shrink_iters: 20_000,
         ..config
+    }
+}
+
+/// The gang that a leaf would start next, submitted so many milliseconds after 0.
+pub fn starts(text: &str, submitted: i64) -> Next {
+    Next {
+        demand: demand(text),
+        submitted: ms(submitted),
+        ..Next::default()
     }
 }

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::common::{cases, demand, empty, ms, name, queue, resource, what};
+use super::common::{cases, demand, empty, ms, name, queue, resource, starts, what};
 use crate::quota::amounts::Demand;
 use crate::quota::decay::Decay;
 use crate::quota::member::Weight;
@@ -126,14 +126,14 @@ fn run(decay: Decay, days: i64, spoilt: bool) -> (f64, f64) {
         });
         let mut order = Order::default();
         for of in ["light", "heavy"] {
-            order.insert(&tree, tree.at(of), &demand("gpu=1"));
+            order.insert(&tree, tree.at(of), starts("gpu=1", 0));
         }
         loop {
             let (size, length) = (1 + started % 4, 2 + started % 7);
             if size > free {
                 break;
             }
-            let first = order.first().unwrap();
+            let first = order.first(&tree).unwrap();
             let of = if first == tree.at("light") {
                 "light"
             } else {
@@ -184,10 +184,10 @@ fn a_burst_is_shared_by_weight_at_once() {
         let mut tree = pair(decay, 2_000);
         let mut order = Order::default();
         for of in ["light", "heavy"] {
-            order.insert(&tree, tree.at(of), &demand("gpu=1"));
+            order.insert(&tree, tree.at(of), starts("gpu=1", 0));
         }
         for _ in 0..30 {
-            let first = order.first().unwrap();
+            let first = order.first(&tree).unwrap();
             let of = tree.name(first).unwrap().clone();
             tree.charge(&of, &demand("gpu=1"));
             order.moved(&tree, first);

@@ -185,7 +185,7 @@ impl Oracle {
         let (from, to) = (self.path(asker)?, self.path(holder)?);
         let asks: Vec<(FlavorResource, i128)> = demand
             .iter()
-            .filter(|(what, _)| self.has_quota(asker, *what))
+            .filter(|(what, _)| self.has_quota(asker, *what) && lacks(*what))
             .collect();
         let within = |of: &QueueName, rest: &[(FlavorResource, i128)]| {
             let fits = |(what, need): &(FlavorResource, i128)| {

@@ -2,20 +2,21 @@
 
 use proptest::prelude::*;
 
-use super::common::{cases, demand, empty, ms, name, queue, resource, tree};
+use super::common::{cases, demand, empty, ms, name, queue, resource, starts, tree, what};
 use crate::quota::decay::Decay;
 use crate::quota::member::Weight;
 use crate::quota::order::Order;
 use crate::quota::tree::{QueueIdx, Tree};
+use crate::time::Time;
 
 /// All leaves in the order of their turns, each of which would start `next`.
 fn turns(tree: &Tree, leaves: &[&str], next: &str) -> Vec<String> {
     let mut order = Order::default();
     for leaf in leaves {
-        order.insert(tree, tree.at(leaf), &demand(next));
+        order.insert(tree, tree.at(leaf), starts(next, 0));
     }
     let turn = || {
-        let first = order.first()?;
+        let first = order.first(tree)?;
         order.remove(tree, first);
         Some(tree.name(first)?.to_string())
     };
@@ -86,13 +87,13 @@ fn only_leaves_that_are_sound_have_turns() {
     let tree = tree(&["p", "a < p", "lost < nowhere", "own < own"]);
     let mut order = Order::default();
     for of in ["p", "lost", "own"] {
-        order.insert(&tree, tree.at(of), &demand("gpu=1"));
+        order.insert(&tree, tree.at(of), starts("gpu=1", 0));
     }
-    assert_eq!(order.first(), None);
+    assert_eq!(order.first(&tree), None);
     order.remove(&tree, tree.at("p"));
     order.moved(&tree, tree.at("p"));
-    order.insert(&tree, tree.at("a"), &demand("gpu=1"));
-    assert_eq!(order.first(), Some(tree.at("a")));
+    order.insert(&tree, tree.at("a"), starts("gpu=1", 0));
+    assert_eq!(order.first(&tree), Some(tree.at("a")));
 }
 
 const LEAVES: [&str; 5] = ["a", "b", "c", "d", "e"];
@@ -112,19 +113,70 @@ fn forest(weights: &[u32]) -> Tree {
     instant(&queues)
 }
 
-/// The same, by looking at all of them.
-fn smallest(tree: &Tree, next: &[Option<String>]) -> Option<QueueIdx> {
-    let rank = |(leaf, next): (&str, &Option<String>)| {
+/// How far up a leaf must borrow for so much: 0 not at all, 9 from its whole tree.
+/// Nothing is kept local in this forest.
+fn borrowing_level(tree: &Tree, leaf: QueueIdx, next: &str) -> usize {
+    let (what, need) = (what("gpu"), demand(next).amount(what("gpu")));
+    if need == 0 {
+        return 0;
+    }
+    let path: Vec<_> = tree.path(leaf).collect();
+    let within = path.iter().position(|(at, _)| {
+        let standing = tree.standings(*at).into_iter().find(|s| s.what == what);
+        standing.is_some_and(|s| s.usage + need <= s.quota)
+    });
+    match within {
+        Some(0) => 0,
+        Some(at) if at + 1 < path.len() => tree.height(path[at].0),
+        _ => 9,
+    }
+}
+
+type Next = Option<(String, i64)>;
+
+/// The same, by looking at all of them: down the tree, the first of the children.
+fn smallest(tree: &Tree, next: &[Next]) -> Option<QueueIdx> {
+    let leaves = LEAVES.iter().zip(next).filter_map(|(leaf, next)| {
+        let (next, submitted) = next.as_ref()?;
         let at = tree.at(leaf);
-        let mut path: Vec<_> = tree
-            .path(at)
-            .map(|(at, node)| (tree.share(at), node.name.clone()))
-            .collect();
-        path.reverse();
-        Some((tree.borrows(at, &demand(next.as_ref()?)), path, at))
-    };
-    let ranks = LEAVES.into_iter().zip(next).filter_map(rank);
-    ranks.min().map(|(.., at)| at)
+        Some((borrowing_level(tree, at, next), at, ms(*submitted)))
+    });
+    let leaves: Vec<_> = leaves.collect();
+    let lowest = leaves.iter().map(|(level, ..)| *level).min()?;
+    let leaves = leaves.into_iter().filter(|(level, ..)| *level == lowest);
+    first_below(
+        tree,
+        None,
+        &leaves.map(|(_, at, since)| (at, since)).collect::<Vec<_>>(),
+    )
+    .map(|(at, _)| at)
+}
+
+/// The leaf that goes first below a queue, and since when its gang waits.
+fn first_below(
+    tree: &Tree,
+    parent: Option<QueueIdx>,
+    leaves: &[(QueueIdx, Time)],
+) -> Option<(QueueIdx, Time)> {
+    let paths = leaves
+        .iter()
+        .map(|(leaf, _)| tree.path(*leaf).collect::<Vec<_>>());
+    let children = paths.filter_map(|path| {
+        let above = path.iter().position(|(at, _)| Some(*at) == parent);
+        let at = above.unwrap_or(path.len()).checked_sub(1)?;
+        (parent.is_none() || above.is_some()).then(|| path[at].0)
+    });
+    let ranks = children.map(|child| {
+        let own = leaves.iter().find(|(leaf, _)| *leaf == child);
+        let (leaf, since) = own
+            .copied()
+            .or_else(|| first_below(tree, Some(child), leaves))?;
+        Some((tree.share(child), since, tree.name(child)?.clone(), leaf))
+    });
+    ranks
+        .flatten()
+        .min()
+        .map(|(_, since, _, leaf)| (leaf, since))
 }
 
 proptest! {
@@ -133,12 +185,12 @@ proptest! {
     #[test]
     fn the_order_is_that_of_looking_at_all(
         weights in prop::collection::vec(prop_oneof![Just(0), Just(1_000), 1..4_000_u32], 8),
-        events in prop::collection::vec((0..LEAVES.len(), 0..6_u8, 0..4_u8), 0..40),
+        events in prop::collection::vec((0..LEAVES.len(), 0..6_u8, 0..4_u8, 0..3_i64), 0..40),
     ) {
         let mut tree = forest(&weights);
         let mut order = Order::default();
-        let mut next: Vec<Option<String>> = vec![None; LEAVES.len()];
-        for (leaf, amount, kind) in events {
+        let mut next: Vec<Next> = vec![None; LEAVES.len()];
+        for (leaf, amount, kind, submitted) in events {
             let at = tree.at(LEAVES[leaf]);
             let text = format!("gpu={amount}");
             match kind {
@@ -146,8 +198,8 @@ proptest! {
                     tree.charge(&name(LEAVES[leaf]), &demand(&text));
                     order.moved(&tree, at);
                     // What it would start next may borrow now.
-                    if let Some(text) = &next[leaf] {
-                        order.insert(&tree, at, &demand(text));
+                    if let Some((text, submitted)) = &next[leaf] {
+                        order.insert(&tree, at, starts(text, *submitted));
                     }
                 }
                 1 => {
@@ -155,11 +207,11 @@ proptest! {
                     next[leaf] = None;
                 }
                 _ => {
-                    order.insert(&tree, at, &demand(&text));
-                    next[leaf] = Some(text);
+                    order.insert(&tree, at, starts(&text, submitted));
+                    next[leaf] = Some((text, submitted));
                 }
             }
-            prop_assert_eq!(order.first(), smallest(&tree, &next));
+            prop_assert_eq!(order.first(&tree), smallest(&tree, &next));
         }
     }
 }

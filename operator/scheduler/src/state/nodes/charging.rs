@@ -161,6 +161,11 @@ impl Nodes {
         self.shares.device_of(resource)
     }
 
+    /// True where pods may have shares of a device.
+    pub(crate) fn is_shared(&self, device: ResourceIdx) -> bool {
+        self.shares.share_of(device).is_some()
+    }
+
     /// What is left of each shared device of a node, in thousandths.
     pub(crate) fn open_devices(&self, at: NodeIdx) -> impl Iterator<Item = (ResourceIdx, i64)> {
         self.shares.open(at)

@@ -7,27 +7,27 @@ use crate::state::{Catalog, NodeIdx, ResourceIdx, SignatureIdx};
 
 impl Nodes {
     /// Nodes that are there, tightest first: those without devices, then by free
-    /// devices, then by the free fraction of the cores, then by name.
+    /// devices, by the free fraction of the cores, by free cores, and by name.
     pub(crate) fn tightest(&self) -> Vec<NodeIdx> {
         self.tightest_of(self.iter().map(|(at, _)| at))
     }
 
     /// The same of some nodes, of equal ones in the order in which they come.
     pub(crate) fn tightest_of(&self, nodes: impl Iterator<Item = NodeIdx>) -> Vec<NodeIdx> {
-        let mut all: Vec<(i64, u32, NodeIdx)> = nodes
+        let mut all: Vec<((i64, u32, i64), NodeIdx)> = nodes
             .map(|at| {
                 let has = |d: &&ResourceIdx| self.ledger.allocatable(**d, at) > 0;
                 let free = |d: &ResourceIdx| self.ledger.free(*d, at).max(0).saturating_add(1);
                 let devices = self.devices.iter().filter(has).map(free);
-                let cores = self.cpu.map_or(0, |cpu| {
-                    fraction(self.ledger.free(cpu, at), self.ledger.allocatable(cpu, at))
-                });
-                (devices.fold(0, i64::saturating_add), cores, at)
+                let cores = self.cpu.map_or(0, |cpu| self.ledger.free(cpu, at));
+                let all = self.cpu.map_or(0, |cpu| self.ledger.allocatable(cpu, at));
+                let devices = devices.fold(0, i64::saturating_add);
+                ((devices, fraction(cores, all), cores), at)
             })
             .collect();
         // Stable.
-        all.sort_by_key(|(devices, cores, _)| (*devices, *cores));
-        all.into_iter().map(|(.., at)| at).collect()
+        all.sort_by_key(|(free, _)| *free);
+        all.into_iter().map(|(_, at)| at).collect()
     }
 
     /// The classes, as of when they were last sorted.

@@ -1,0 +1,364 @@
+//! Over random sequences of events with preemption and reclaim: a cycle decides what an
+//! engine decides that looks at every waiting gang afresh, and no cycle takes away what it
+//! has placed itself.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use crate::common::*;
+use crate::preemption::seconds;
+use crate::snapshots::twin;
+use proptest::prelude::*;
+use trellis_scheduler::{
+    BorrowWithin, Constraints, Decay, Decision, Engine, Gang, GangId, Node, Preemption, Queue,
+    QueueName, Quota, Reclaim, ResourceName, TaskGroup, Topology, TopologyMode, TopologyName,
+    TopologyRequest, WithinQueue,
+};
+
+/// Leaves: two teams of a department, a queue beside it, a queue without quota in the
+/// tree, and one outside.
+const LEAVES: [(&str, Option<&str>); 5] = [
+    ("team-a", Some("department")),
+    ("team-b", Some("department")),
+    ("beside", Some("org")),
+    ("idle", Some("org")),
+    ("outside", None),
+];
+const NODES: usize = 3;
+const GANGS: usize = 7;
+
+#[derive(Clone, Debug)]
+enum Event {
+    Node {
+        at: usize,
+        gpus: i64,
+        pool: u8,
+        rack: u8,
+        state: u8,
+    },
+    DeleteNode(usize),
+    Queue {
+        at: usize,
+        nominal: i64,
+        limit: Option<i64>,
+        preemption: Preemption,
+        backfill: bool,
+    },
+    Gang(Box<Gang>),
+    DeleteGang(usize),
+    Checkpoint(usize),
+}
+
+fn any_preemption() -> impl Strategy<Value = Preemption> {
+    let within = prop_oneof![
+        1 => Just(WithinQueue::Never),
+        2 => Just(WithinQueue::LowerPriority),
+        1 => Just(WithinQueue::LowerOrNewerEqualPriority),
+    ];
+    let reclaim = prop_oneof![
+        1 => Just(Reclaim::Never),
+        1 => Just(Reclaim::LowerPriority),
+        3 => Just(Reclaim::Any),
+    ];
+    let borrow = prop_oneof![
+        3 => Just(BorrowWithin::Never),
+        1 => Just(BorrowWithin::LowerPriority { max_priority: None }),
+    ];
+    (within, reclaim, borrow).prop_map(|(within_queue, reclaim, borrow_within)| Preemption {
+        within_queue,
+        reclaim,
+        borrow_within,
+    })
+}
+
+/// `patient`: some may keep their place for a while, and time passes.
+fn any_gang(patient: bool) -> impl Strategy<Value = Gang> {
+    let size = (1..4_u32, 1..3_i64, 0..3_i64);
+    let terms = (
+        0..3_i32,
+        prop::bool::weighted(0.85),
+        prop::bool::weighted(0.15),
+    );
+    let runtime = prop::option::weighted(0.3, 1..40_u64);
+    let min_runtime = prop_oneof![4 => Just(0), 1 => 1..30_u64];
+    let min_runtime = min_runtime.prop_map(move |seconds| if patient { seconds } else { 0 });
+    let pool = prop::option::weighted(0.3, 0..2_u8);
+    let rack = prop::option::weighted(0.2, prop::bool::ANY);
+    (
+        (0..GANGS, 0..LEAVES.len()),
+        size,
+        terms,
+        runtime,
+        min_runtime,
+        (pool, rack),
+    )
+        .prop_map(
+            |((at, leaf), (pods, gpus, cores), terms, runtime, min_runtime, (pool, rack))| {
+                let (priority, preemptible, surplus) = terms;
+                let mut constraints = Constraints::default();
+                if let Some(pool) = pool {
+                    constraints
+                        .node_selector
+                        .insert("pool".into(), pool.to_string());
+                }
+                let worker = TaskGroup {
+                    constraints,
+                    ..group("worker", pods, gpu(cores, gpus))
+                };
+                Gang {
+                    queue: QueueName::new(LEAVES[leaf].0),
+                    priority,
+                    preemptible,
+                    surplus,
+                    runtime: runtime.map(Duration::from_secs),
+                    min_runtime: Duration::from_secs(min_runtime),
+                    topology: rack.map(|required| TopologyRequest {
+                        level: "rack".into(),
+                        mode: match required {
+                            true => TopologyMode::Required,
+                            false => TopologyMode::Preferred,
+                        },
+                    }),
+                    ..gang(&format!("g{at}"), vec![worker])
+                }
+            },
+        )
+}
+
+fn any_event(patient: bool) -> impl Strategy<Value = Event> {
+    let node = (0..NODES, 0..9_i64, 0..2_u8, 0..2_u8, 0..5_u8);
+    let node = node.prop_map(|(at, gpus, pool, rack, state)| Event::Node {
+        at,
+        gpus,
+        pool,
+        rack,
+        state,
+    });
+    let limit = prop::option::weighted(0.25, 0..6_i64);
+    let backfill = prop::bool::weighted(0.9);
+    let queue = (0..LEAVES.len(), 0..9_i64, limit, any_preemption(), backfill);
+    let queue = queue.prop_map(|(at, nominal, limit, preemption, backfill)| Event::Queue {
+        at,
+        nominal,
+        limit,
+        preemption,
+        backfill,
+    });
+    prop_oneof![
+        4 => node,
+        1 => (0..NODES).prop_map(Event::DeleteNode),
+        2 => queue,
+        10 => any_gang(patient).prop_map(|gang| Event::Gang(Box::new(gang))),
+        4 => (0..GANGS).prop_map(Event::DeleteGang),
+        1 => (0..GANGS).prop_map(Event::Checkpoint),
+    ]
+}
+
+fn quotas(nominal: i64, limit: Option<i64>) -> [(ResourceName, Quota); 2] {
+    let quota = |nominal, borrowing_limit| Quota {
+        nominal,
+        borrowing_limit,
+        lending_limit: None,
+    };
+    [
+        (ResourceName::new(GPU), quota(nominal, limit)),
+        (ResourceName::new("cpu"), quota(1 << 40, None)),
+    ]
+}
+
+fn leaf(at: usize, nominal: i64, limit: Option<i64>, preemption: Preemption) -> Queue {
+    let (name, parent) = LEAVES[at];
+    let queue = Queue {
+        parent: parent.map(QueueName::new),
+        preemption,
+        ..Queue::new(QueueName::new(name))
+    };
+    match name {
+        // They name nothing.
+        "idle" | "outside" => queue,
+        _ => queue.with_quotas(quotas(nominal, limit)),
+    }
+}
+
+fn world() -> Engine {
+    let mut engine = Engine::with_decay(Decay::half_life(0));
+    engine.apply_topology(Topology {
+        name: TopologyName::new("hall"),
+        levels: vec!["rack".into()],
+    });
+    engine.apply_queue(Queue::new(QueueName::new("org")).with_quotas(quotas(2, None)));
+    engine.apply_queue(Queue {
+        parent: Some(QueueName::new("org")),
+        ..Queue::new(QueueName::new("department")).with_quotas(quotas(2, None))
+    });
+    for (at, _) in LEAVES.iter().enumerate() {
+        engine.apply_queue(leaf(at, 4, None, Preemption::default()));
+    }
+    engine
+}
+
+fn as_node(at: usize, gpus: i64, labels: [(&str, u8); 2], state: u8) -> Node {
+    let mut node = node(&format!("n{at}"), gpu(16, gpus).with("pods", 20));
+    for (key, value) in labels {
+        node.labels.insert(key.into(), value.to_string());
+    }
+    node.unschedulable = state == 0;
+    node.ready = state != 1;
+    node
+}
+
+fn apply(engine: &mut Engine, event: Event, second: i64) {
+    match event {
+        Event::Node {
+            at,
+            gpus,
+            pool,
+            rack,
+            state,
+        } => engine.apply_node(as_node(at, gpus, [("pool", pool), ("rack", rack)], state)),
+        Event::DeleteNode(at) => {
+            engine.delete_node(&trellis_scheduler::NodeName::new(format!("n{at}")));
+        }
+        Event::Queue {
+            at,
+            nominal,
+            limit,
+            preemption,
+            backfill,
+        } => engine.apply_queue(Queue {
+            backfill,
+            ..leaf(at, nominal, limit, preemption)
+        }),
+        Event::Gang(gang) => {
+            // A gang of other terms under the name of one that has its place is another.
+            engine.delete_gang(&gang.id);
+            engine.apply_gang(Gang {
+                submitted: seconds(second),
+                ..*gang
+            });
+        }
+        Event::DeleteGang(at) => engine.delete_gang(&id(&format!("g{at}"))),
+        Event::Checkpoint(at) => engine.checkpointed(&id(&format!("g{at}")), seconds(second)),
+    }
+}
+
+/// No gang is placed and preempted by the same decisions. A gang that has followed its
+/// victims was chosen earlier, by what was there then.
+fn keeps_what_it_places(
+    decisions: &[Decision],
+    nominated: &mut BTreeSet<GangId>,
+) -> Result<(), TestCaseError> {
+    let mut placed: BTreeSet<&GangId> = BTreeSet::new();
+    for decision in decisions {
+        match decision {
+            Decision::Place { gang, .. } if nominated.remove(gang) => {}
+            Decision::Place { gang, .. } => {
+                placed.insert(gang);
+            }
+            Decision::Preempt { gang, victims, .. } => {
+                nominated.insert(gang.clone());
+                for victim in victims {
+                    prop_assert!(
+                        !placed.contains(&victim.gang),
+                        "{} takes the place that {} has just been given: {:?}",
+                        gang,
+                        victim.gang,
+                        said(decisions)
+                    );
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn decided(decisions: &[Decision]) -> Vec<String> {
+    let told = |d: &&Decision| !matches!(d, Decision::Reserve { .. });
+    decisions
+        .iter()
+        .filter(told)
+        .map(|d| format!("{d:?}"))
+        .collect()
+}
+
+/// One event, what comes of it, and what comes of the victims having left. A cycle decides
+/// what an engine decides that has looked at nothing yet.
+fn step(
+    engine: &mut Engine,
+    event: Event,
+    second: i64,
+    mut seen: impl FnMut(&[Decision]) -> Result<(), TestCaseError>,
+) -> Result<(), TestCaseError> {
+    apply(engine, event, second);
+    for _ in 0..GANGS {
+        let mut fresh = twin(engine)?;
+        let expected = fresh.cycle(seconds(second));
+        let decisions = engine.cycle(seconds(second));
+        prop_assert_eq!(decided(&decisions), decided(&expected), "a fresh look");
+        let written = |engine: &Engine| serde_json::to_string_pretty(&engine.snapshot()).unwrap();
+        let (ours, anew) = (written(engine), written(&fresh));
+        let differs = ours
+            .lines()
+            .zip(anew.lines())
+            .find(|(ours, anew)| ours != anew);
+        prop_assert_eq!(differs, None, "the same afterwards");
+        seen(&decisions)?;
+        let victims = decisions.iter().filter_map(|d| match d {
+            Decision::Preempt { victims, .. } => Some(victims),
+            _ => None,
+        });
+        let victims: Vec<GangId> = victims.flatten().map(|v| v.gang.clone()).collect();
+        if victims.is_empty() {
+            break;
+        }
+        for victim in &victims {
+            engine.release_gang(victim, None);
+        }
+    }
+    Ok(())
+}
+
+/// The world with these policies of its leaves, and a node of 4 GPUs in each rack.
+fn world_with(policies: Vec<(i64, Preemption)>) -> Engine {
+    let mut engine = world();
+    for (at, (nominal, preemption)) in policies.into_iter().enumerate() {
+        engine.apply_queue(leaf(at, nominal, None, preemption));
+    }
+    for at in 0..NODES {
+        let rack = u8::try_from(at % 2).unwrap();
+        engine.apply_node(as_node(at, 4, [("pool", rack), ("rack", rack)], 4));
+    }
+    engine
+}
+
+proptest! {
+    #![proptest_config(cases(400))]
+
+    #[test]
+    fn a_parked_gang_is_woken_whenever_a_fresh_look_decides_otherwise(
+        policies in prop::collection::vec((0..9_i64, any_preemption()), 5),
+        events in prop::collection::vec((any_event(true), 0..20_i64), 1..40),
+    ) {
+        let mut engine = world_with(policies);
+        let mut second = 0;
+        for (event, later) in events {
+            second += later;
+            step(&mut engine, event, second, |_| Ok(()))?;
+        }
+    }
+
+    #[test]
+    fn a_cycle_does_not_preempt_what_it_has_just_placed(
+        policies in prop::collection::vec((0..9_i64, any_preemption()), 5),
+        events in prop::collection::vec(any_event(false), 1..40),
+    ) {
+        let mut engine = world_with(policies);
+        let mut nominated = BTreeSet::new();
+        for event in events {
+            step(&mut engine, event, 0, |decisions| {
+                keeps_what_it_places(decisions, &mut nominated)
+            })?;
+        }
+    }
+}

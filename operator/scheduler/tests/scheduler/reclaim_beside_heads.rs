@@ -1,0 +1,132 @@
+//! A queue gets its own quota back whatever is kept for the gang at its head.
+
+use crate::common::*;
+use crate::preemption::{at, seconds};
+use crate::preemption_queues::{RECLAIM, below, small};
+use trellis_scheduler::{Engine, Gang, Preemption, Queue, QueueName};
+
+/// Teams `a` and `b` have 16 GPUs each below `all`; `b` holds all 32 of them.
+fn lent_out() -> Engine {
+    let mut engine = engine(gpu_nodes(4));
+    engine.apply_queue(below("all", None, 0, Preemption::default()));
+    for team in ["a", "b"] {
+        engine.apply_queue(below(team, Some("all"), 16, RECLAIM));
+    }
+    engine.apply_gang(submitted("b", 0, "borrows", 32));
+    assert_eq!(at(&mut engine, seconds(0)), ["+borrows"]);
+    engine
+}
+
+fn submitted(queue: &str, second: i64, name: &str, pods: u32) -> Gang {
+    Gang {
+        submitted: seconds(second),
+        ..small(queue, 0, name, pods)
+    }
+}
+
+#[test]
+fn a_gang_within_nominal_reclaims_while_the_head_must_borrow() {
+    for later in [200, 1_000, 100_000] {
+        let mut engine = lent_out();
+        engine.apply_gang(submitted("a", 100, "large", 24));
+        assert_eq!(at(&mut engine, seconds(100)), ["-large QuotaExceeded"]);
+        engine.apply_gang(submitted("a", later, "own", 8));
+        assert_eq!(
+            at(&mut engine, seconds(later)),
+            ["!own borrows"],
+            "{later} s"
+        );
+    }
+}
+
+/// The head waits for what another queue holds of its own: nominal quota of the head's
+/// queue is not idle meanwhile.
+#[test]
+fn a_gang_within_nominal_starts_while_the_head_waits_for_another_queue() {
+    let mut engine = lent_out();
+    engine.delete_gang(&id("borrows"));
+    engine.apply_gang(submitted("b", 1, "b-own", 16));
+    assert_eq!(at(&mut engine, seconds(1)), ["+b-own"]);
+    engine.apply_gang(submitted("a", 100, "large", 24));
+    assert_eq!(at(&mut engine, seconds(100)), ["-large QuotaExceeded"]);
+    engine.apply_gang(submitted("a", 1_000, "own", 8));
+    assert_eq!(at(&mut engine, seconds(1_000)), ["+own"]);
+    // Its own queue alone stands in the way now: no more of it starts before the head.
+    engine.delete_gang(&id("b-own"));
+    assert_eq!(at(&mut engine, seconds(1_001)), ["+large"]);
+}
+
+/// The quota that gangs of its own queue hold comes back to the head: a later gang leaves
+/// it that.
+#[test]
+fn a_gang_within_nominal_waits_for_a_head_that_waits_for_their_own_queue() {
+    let mut engine = lent_out();
+    engine.delete_gang(&id("borrows"));
+    engine.apply_gang(submitted("a", 1, "first", 12));
+    assert_eq!(at(&mut engine, seconds(1)), ["+first"]);
+    engine.apply_gang(submitted("a", 100, "large", 30));
+    assert_eq!(at(&mut engine, seconds(100)), ["-large QuotaExceeded"]);
+    engine.apply_gang(submitted("a", 1_000, "own", 4));
+    assert_eq!(at(&mut engine, seconds(1_000)), ["-own Reserved"]);
+}
+
+/// The head waits for memory that no quota gives back, on the only node.
+#[test]
+fn a_gang_within_nominal_reclaims_on_nodes_kept_for_a_head_without_a_known_start() {
+    let mut engine = engine([gpu_node("n0", 8)]);
+    engine.apply_queue(below("all", None, 0, Preemption::default()));
+    for (team, nominal) in [("a", 8), ("b", 0)] {
+        let team = below(team, Some("all"), nominal, RECLAIM);
+        let memory = trellis_scheduler::Quota {
+            nominal: 1 << 60,
+            ..Default::default()
+        };
+        let mut team: Queue = team;
+        for group in &mut team.resource_groups {
+            for flavor in &mut group.flavors {
+                let name = trellis_scheduler::ResourceName::new("memory");
+                flavor.quotas.insert(name, memory);
+            }
+        }
+        engine.apply_queue(team);
+    }
+    let one = |queue: &str, second: i64, name: &str, gpus: i64, gib: i64| Gang {
+        submitted: seconds(second),
+        queue: QueueName::new(queue),
+        ..workers(name, 1, gpu(1, gpus).with("memory", gib * GI))
+    };
+    engine.apply_gang(one("b", 0, "borrows", 8, 1_000));
+    assert_eq!(at(&mut engine, seconds(0)), ["+borrows"]);
+    engine.apply_gang(one("a", 100, "memory", 0, 500));
+    assert_eq!(
+        at(&mut engine, seconds(100)),
+        ["-memory InsufficientCapacity"]
+    );
+    engine.apply_gang(one("a", 110, "own", 8, 500));
+    assert_eq!(at(&mut engine, seconds(110)), ["!own borrows"]);
+}
+
+/// The head asks for no more than the nominal quota of its queue, of which an older
+/// gang of the queue holds a part.
+#[test]
+fn a_borrower_leaves_quota_to_a_head_that_asks_for_no_more_than_nominal() {
+    let mut engine = engine(gpu_nodes(1));
+    engine.apply_queue(below("all", None, 0, Preemption::default()));
+    engine.apply_queue(below("a", Some("all"), 2, RECLAIM));
+    engine.apply_queue(below("b", Some("all"), 0, Preemption::default()));
+    engine.apply_gang(submitted("a", 0, "runs", 1));
+    assert_eq!(at(&mut engine, seconds(0)), ["+runs"]);
+    engine.apply_gang(submitted("a", 600, "head", 2));
+    assert_eq!(at(&mut engine, seconds(600)), ["-head QuotaExceeded"]);
+    let borrower = Gang {
+        preemptible: false,
+        ..submitted("b", 900, "borrower", 1)
+    };
+    engine.apply_gang(borrower);
+    assert_eq!(at(&mut engine, seconds(900)), ["-borrower Reserved"]);
+    engine.delete_gang(&id("runs"));
+    assert_eq!(
+        at(&mut engine, seconds(1_000)),
+        ["+head", "-borrower QuotaExceeded"]
+    );
+}

@@ -1,0 +1,287 @@
+//! Best fit among domains: a gang takes the domain with the least free capacity
+//! that holds it, so that whole domains stay free.
+
+use crate::common::*;
+use crate::topology::{hall, near, node_at, used, whole};
+use proptest::prelude::*;
+use trellis_scheduler::{
+    Expression, Gang, Node, NodeSelectorTerm, Operator, Preference, Strategy as PlacementStrategy,
+    TaskGroup, TopologyMode,
+};
+
+use TopologyMode::{Preferred, Required};
+
+/// A block of two racks of two nodes of 8 GPUs each.
+const BLOCK: [&str; 4] = ["a1-0", "a1-1", "a2-0", "a2-1"];
+/// Two such blocks.
+const TWO_BLOCKS: [&str; 8] = [
+    "a1-0", "a1-1", "a2-0", "a2-1", "b1-0", "b1-1", "b2-0", "b2-1",
+];
+
+/// Pods of so many GPUs.
+fn small(count: u32, gpus: i64, level: &str, mode: TopologyMode) -> Gang {
+    Gang {
+        topology: near(level, mode),
+        ..workers("w", count, gpu(1, gpus))
+    }
+}
+
+fn prefer(gang: &mut Gang, key: &str, value: &str) {
+    for group in &mut gang.groups {
+        group.constraints.preferred = vec![Preference {
+            weight: 1,
+            term: NodeSelectorTerm {
+                match_expressions: vec![Expression {
+                    key: key.into(),
+                    operator: Operator::In,
+                    values: vec![value.into()],
+                }],
+                match_fields: vec![],
+            },
+        }];
+    }
+}
+
+#[test]
+fn small_gang_takes_the_rack_that_is_used_already() {
+    for mode in [Required, Preferred] {
+        let mut engine = hall(BLOCK);
+        used(&mut engine, "a2-0", 1);
+        used(&mut engine, "a2-1", 1);
+        let gang = small(2, 2, "rack", mode);
+        assert_eq!(place(&mut engine, &gang), "worker: a2-0*2", "{mode:?}");
+    }
+}
+
+#[test]
+fn gang_larger_than_a_rack_takes_the_block_that_is_used_already() {
+    for mode in [Required, Preferred] {
+        let mut engine = hall(TWO_BLOCKS);
+        used(&mut engine, "b2-1", 1);
+        let gang = small(3, 5, "block", mode);
+        let expected = "worker: b1-0*1 b2-0*1 b2-1*1";
+        assert_eq!(place(&mut engine, &gang), expected, "{mode:?}");
+    }
+}
+
+#[test]
+fn equal_racks_are_compared_by_the_blocks_that_they_are_in() {
+    for mode in [Required, Preferred] {
+        let mut engine = hall(TWO_BLOCKS);
+        used(&mut engine, "b1-0", 8);
+        let alike = whole(2, near("rack", mode));
+        assert_eq!(place(&mut engine, &alike), "worker: b2-0*1 b2-1*1");
+        let unlike = Gang {
+            topology: near("rack", mode),
+            ..gang(
+                "w",
+                vec![group("one", 1, gpu(1, 8)), group("two", 1, gpu(2, 8))],
+            )
+        };
+        assert_eq!(place(&mut engine, &unlike), "one: b2-0*1, two: b2-1*1");
+    }
+}
+
+#[test]
+fn gang_of_several_groups_takes_the_rack_that_is_used_already() {
+    for mode in [Required, Preferred] {
+        let mut engine = hall(BLOCK);
+        used(&mut engine, "a2-0", 3);
+        let groups = vec![group("master", 1, cpu(2)), group("worker", 2, gpu(1, 2))];
+        let gang = Gang {
+            topology: near("rack", mode),
+            ..gang("w", groups)
+        };
+        let expected = "master: a2-0*1, worker: a2-0*2";
+        assert_eq!(place(&mut engine, &gang), expected, "{mode:?}");
+    }
+}
+
+#[test]
+fn groups_that_ask_for_a_rack_each_take_racks_that_are_used_already() {
+    for mode in [Required, Preferred] {
+        let mut engine = hall(TWO_BLOCKS);
+        used(&mut engine, "a2-0", 4);
+        used(&mut engine, "b2-0", 5);
+        let in_a_rack = |name: &str, gpus| TaskGroup {
+            topology: near("rack", mode),
+            ..group(name, 1, gpu(1, gpus))
+        };
+        let gang = gang("w", vec![in_a_rack("four", 4), in_a_rack("three", 3)]);
+        let expected = "four: b2-1*1, three: b2-0*1";
+        assert_eq!(place(&mut engine, &gang), expected, "{mode:?}");
+    }
+}
+
+#[test]
+fn rest_of_a_gang_takes_the_rack_with_the_least_free_capacity() {
+    let mut engine = hall(["a1-0", "a1-1", "a2-0", "a2-1", "a3-0", "a3-1"]);
+    used(&mut engine, "a3-0", 1);
+    let three = whole(3, near("rack", Preferred));
+    assert_eq!(place(&mut engine, &three), "worker: a1-0*1 a1-1*1 a3-1*1");
+}
+
+#[test]
+fn first_rack_of_a_gang_that_needs_two_is_in_the_block_that_is_used_already() {
+    let mut engine = hall(["a1-0", "a2-0", "a3-0", "b1-0", "b2-0", "b3-0"]);
+    used(&mut engine, "b1-0", 8);
+    let two = whole(2, near("rack", Preferred));
+    assert_eq!(place(&mut engine, &two), "worker: b2-0*1 b3-0*1");
+}
+
+#[test]
+fn free_cores_decide_where_free_devices_are_equal() {
+    let mut engine = hall(BLOCK);
+    pod(&mut engine, "x/cores", "a2-0", cpu(16));
+    let gang = small(1, 8, "rack", Required);
+    assert_eq!(place(&mut engine, &gang), "worker: a2-0*1");
+}
+
+#[test]
+fn gang_without_devices_takes_the_rack_without_devices_that_is_used_most() {
+    let node = |name: &str, rack: &str| label(label(cpu_node(name), "block", "c"), "rack", rack);
+    let mut engine = hall(BLOCK);
+    for (name, rack) in [("c1-0", "1"), ("c1-1", "1"), ("c2-0", "2"), ("c2-1", "2")] {
+        engine.apply_node(node(name, rack));
+    }
+    pod(&mut engine, "x/cores", "c2-0", cpu(16));
+    pod(&mut engine, "x/gpus", "a1-0", gpu(90, 8));
+    let gang = Gang {
+        topology: near("rack", Required),
+        ..workers("w", 2, cpu(20))
+    };
+    assert_eq!(place(&mut engine, &gang), "worker: c2-0*2");
+}
+
+#[test]
+fn nodes_that_a_gang_cannot_use_do_not_count_as_free() {
+    let mut engine = hall(BLOCK);
+    // The gang may use one node of a1 and both of a2: 8 and 15 GPUs are free.
+    engine.apply_node(Node {
+        unschedulable: true,
+        ..node_at("a1-1")
+    });
+    used(&mut engine, "a2-1", 1);
+    let gang = small(1, 4, "rack", Required);
+    assert_eq!(place(&mut engine, &gang), "worker: a1-0*1");
+}
+
+#[test]
+fn preferred_affinity_decides_among_racks_that_are_equally_full() {
+    for mode in [Required, Preferred] {
+        let mut engine = hall(TWO_BLOCKS);
+        let mut alike = whole(2, near("rack", mode));
+        prefer(&mut alike, "block", "b");
+        assert_eq!(place(&mut engine, &alike), "worker: b1-0*1 b1-1*1");
+        let mut unlike = Gang {
+            topology: near("rack", mode),
+            ..gang(
+                "w",
+                vec![group("one", 1, gpu(1, 8)), group("two", 1, gpu(2, 8))],
+            )
+        };
+        prefer(&mut unlike, "block", "b");
+        assert_eq!(place(&mut engine, &unlike), "one: b1-0*1, two: b1-1*1");
+        let mut spanning = whole(3, near("rack", mode));
+        prefer(&mut spanning, "rack", "2");
+        if mode == Preferred {
+            let expected = "worker: a2-0*1 a2-1*1 b2-0*1";
+            assert_eq!(place(&mut engine, &spanning), expected);
+        }
+        // A rack that is used already goes before one that is preferred.
+        used(&mut engine, "a1-0", 1);
+        let mut one = small(1, 2, "rack", mode);
+        prefer(&mut one, "block", "b");
+        assert_eq!(place(&mut engine, &one), "worker: a1-0*1");
+    }
+}
+
+#[test]
+fn spread_gang_takes_the_rack_with_the_least_free_capacity_too() {
+    let mut engine = hall(BLOCK);
+    used(&mut engine, "a2-0", 1);
+    let gang = Gang {
+        strategy: PlacementStrategy::Spread,
+        ..small(2, 2, "rack", Required)
+    };
+    assert_eq!(place(&mut engine, &gang), "worker: a2-0*1 a2-1*1");
+}
+
+#[test]
+fn group_that_makes_way_for_another_takes_the_rack_with_the_least_free_capacity() {
+    // Largest pods first: `big` would take a1, the best fit; `fast` fits nowhere else.
+    let larger = |name| {
+        let mut node = node_at(name);
+        node.allocatable = node.allocatable.clone().with(GPU, 12);
+        node
+    };
+    let mut engine = hall([]);
+    engine.apply_node(label(node_at("a1-0"), "fast", "yes"));
+    engine.apply_node(larger("a2-0"));
+    engine.apply_node(larger("a3-0"));
+    used(&mut engine, "a3-0", 1);
+    let in_a_rack = |name: &str, count, gpus| TaskGroup {
+        topology: near("rack", Required),
+        ..group(name, count, gpu(1, gpus))
+    };
+    let mut fast = in_a_rack("fast", 4, 2);
+    let selector = &mut fast.constraints.node_selector;
+    selector.insert("fast".into(), "yes".into());
+    let gang = gang("w", vec![in_a_rack("big", 1, 8), fast]);
+    assert_eq!(place(&mut engine, &gang), "big: a3-0*1, fast: a1-0*4");
+}
+
+/// Racks of three nodes in two blocks, and so many GPUs in use on each node.
+fn part_used() -> impl Strategy<Value = Vec<i64>> {
+    prop::collection::vec(
+        prop_oneof![2 => Just(0_i64), 1 => Just(8), 3 => 0..9_i64],
+        18,
+    )
+}
+
+fn name_of(node: usize) -> String {
+    let block = ["a", "b"][node / 9];
+    format!("{block}{}-{}", node / 3 % 3, node % 3)
+}
+
+proptest! {
+    #![proptest_config(cases(1_000))]
+
+    /// No rack that holds the gang has less free than the one that it takes; of
+    /// equal racks none is in a block that has less free.
+    #[test]
+    fn no_rack_that_holds_a_gang_has_less_free_than_the_one_that_it_takes(
+        in_use in part_used(), count in 1..5_u32, gpus in 1..9_i64, unlike in any::<bool>(),
+        mode in prop_oneof![Just(Required), Just(Preferred)],
+    ) {
+        let names: Vec<String> = (0..in_use.len()).map(name_of).collect();
+        let mut engine = hall(names.iter().map(String::as_str));
+        for (name, used_gpus) in names.iter().zip(&in_use) {
+            if *used_gpus > 0 {
+                // No cores: only GPUs tell the racks apart.
+                pod(&mut engine, &format!("x/{name}"), name, gpu(0, *used_gpus));
+            }
+        }
+        let mut gang = small(count, gpus, "rack", mode);
+        if unlike {
+            gang.groups.push(group("other", 1, gpu(2, gpus)));
+        }
+        let pods = i64::from(count) + i64::from(unlike);
+        let free: Vec<i64> = in_use.iter().map(|used| 8 - used).collect();
+        let rack = |at: usize| &free[at * 3..at * 3 + 3];
+        let sum = |at: usize| rack(at).iter().sum::<i64>();
+        let block = |at: usize| (0..3).map(|rack| sum(at / 3 * 3 + rack)).sum::<i64>();
+        let holds = |at: &usize| rack(*at).iter().map(|free| free / gpus).sum::<i64>() >= pods;
+        let best = (0..6).filter(holds).min_by_key(|at| (sum(*at), block(*at), *at));
+        let placed = engine.trial(&gang, ms(0));
+        if let Some(best) = best {
+            let runs = placed.unwrap().placement;
+            let expected = name_of(best * 3)[..2].to_owned();
+            for (_, _, node) in runs.iter() {
+                prop_assert_eq!(&node.as_str()[..2], expected.as_str());
+            }
+        } else if mode == Required {
+            prop_assert!(placed.is_err());
+        }
+    }
+}
