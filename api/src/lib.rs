@@ -12,6 +12,7 @@ pub mod crds;
 pub mod delivery;
 pub mod document;
 pub mod external_secret;
+pub mod fact;
 pub mod job;
 pub mod names;
 pub mod owner;
@@ -35,6 +36,7 @@ pub use authorization_policy::{
     ClusterAuthorizationPolicySpec, Enforcement,
 };
 pub use delivery::Delivery;
+pub use fact::fact;
 pub use job::{TrainingJob, TrainingJobSpec};
 pub use pod_group::{PodGroup, PodGroupSpec};
 pub use pod_template::PodTemplate;

@@ -129,6 +129,11 @@ pub struct PodGroupStatus {
     /// put the evictions off; pods that are still there then are deleted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub evict_until: Option<Time>,
+    /// Hashes of the last plans of external pods that were undone: a pod that a binding of them
+    /// still reaches is evicted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = MOST_UNDONE_PLANS), inner(length(max = 64)), extend("x-kubernetes-list-type" = "atomic"))]
+    pub undone_plans: Vec<String>,
     /// Commits in a row that failed; the next try waits longer each time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failures: Option<i64>,
@@ -163,6 +168,10 @@ pub enum PodGroupPhase {
 }
 
 open_word!(PodGroupPhase);
+
+/// Undone plans that a journal remembers: the API server carries out a binding within a minute, and
+/// a gang is not tried so often in that time.
+pub const MOST_UNDONE_PLANS: usize = 8;
 
 /// Victims that one nomination names at most: the journal must fit into one object.
 pub const MOST_VICTIMS: usize = 2048;

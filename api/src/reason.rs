@@ -92,6 +92,8 @@ reasons! {
     Queued: "Nothing: the next cycle decides.";
     /// The queue is there and cannot be used as it is configured.
     QueueMisconfigured: "Ask whoever owns the queue to mend what the message names; the job goes on by itself.";
+    /// A Queue without quota is open to namespaces that have quota in another queue. Its status names them.
+    QuotaBypassed: "Narrow namespaceSelector of the queue, so that it leaves out namespaces that have a queue with quota.";
     /// The queue starts its jobs strictly in order, and another job is at its head.
     BehindHead: "Wait until the job that the message names starts or goes, or use a queue whose order is Priority.";
     /// No Topology has the level that the job asks for.
@@ -202,6 +204,8 @@ reasons! {
     NotApplicable: "Nothing.";
     /// What is held of a limit of a QuotaPolicy is not what is counted anew. In conditions of QuotaPolicies alone.
     LedgerMismatch: "Start the operator again, which counts everything anew, and report it with the operator's log.";
+    /// An admission policy of the chart that keeps users from what is Trellis' own is missing or differs. In conditions of Queues alone.
+    AdmissionPolicyMissing: "Apply the chart's admission policies: the message names what is missing and what is not believed meanwhile.";
     /// The reason is a word of another version of Trellis.
     Unrecognized: "Read the message; the reason is in the documentation of the version that wrote it.";
 }
@@ -216,6 +220,18 @@ impl std::fmt::Display for Reason {
 }
 
 impl Reason {
+    /// True where no other job's end lets the job start: it, its queue or the nodes must change.
+    #[must_use]
+    pub const fn is_never(self) -> bool {
+        matches!(
+            self,
+            Self::ExceedsQuota
+                | Self::ExceedsCluster
+                | Self::ExceedsTopology
+                | Self::FlavorNotFound
+        )
+    }
+
     /// True if an event with it is a Warning: a refusal, a fault, or something that
     /// does not pass by itself. What is progress, or passes, is Normal.
     #[must_use]
@@ -239,6 +255,7 @@ impl Reason {
             | Self::ChildMissing
             | Self::NameConflict
             | Self::QueueMisconfigured
+            | Self::QuotaBypassed
             | Self::FlavorNotFound
             | Self::TopologyNotFound
             | Self::ExceedsTopology
@@ -272,6 +289,7 @@ impl Reason {
             | Self::QueueDeadlineExceeded
             | Self::ActiveDeadlineExceeded
             | Self::LedgerMismatch
+            | Self::AdmissionPolicyMissing
             | Self::Unrecognized => true,
             Self::MembersMissing
             | Self::Accepted

@@ -97,17 +97,39 @@ impl TryFrom<TrainingJob> for ValidatedJob {
 
     fn try_from(job: TrainingJob) -> Result<Self, Violations> {
         check(&job)?;
+        let name = job.likely_name().unwrap_or_default();
         Ok(Self {
             namespace: job
                 .metadata
                 .namespace
                 .unwrap_or_else(|| "default".to_owned()),
-            name: job.metadata.name.unwrap_or_default(),
+            name,
             uid: job.metadata.uid.unwrap_or_default(),
             generation: job.metadata.generation.unwrap_or_default(),
             templates: templates(&job.spec),
             spec: job.spec,
         })
+    }
+}
+
+/// Stands for what the API server puts behind `generateName`: five letters and digits.
+const GENERATED: &str = "xxxxx";
+
+impl TrainingJob {
+    fn has_name(&self) -> bool {
+        self.metadata.name.as_ref().is_some_and(|n| !n.is_empty())
+    }
+
+    /// Its name; while the API server has still to make one of `metadata.generateName`, one of
+    /// the same form. None: it has neither.
+    #[must_use]
+    pub fn likely_name(&self) -> Option<String> {
+        if self.has_name() {
+            return self.metadata.name.clone();
+        }
+        let prefix = self.metadata.generate_name.as_ref();
+        let prefix = prefix.filter(|prefix| !prefix.is_empty());
+        prefix.map(|prefix| format!("{prefix}{GENERATED}"))
     }
 }
 
@@ -120,17 +142,22 @@ impl Validate for TrainingJob {
         parent: &mut dyn FnMut() -> garde::Path,
         report: &mut garde::Report,
     ) {
-        let name = self.metadata.name.as_deref().unwrap_or_default();
         let mut of_metadata = |field: &str, result: garde::Result| {
             if let Err(error) = result {
                 report.append(parent().join("metadata").join(field), error);
             }
         };
-        if name.is_empty() {
-            of_metadata("name", Err(garde::Error::new("is required: add it")));
-        } else {
-            of_metadata("name", rules::job_name(name));
-            of_metadata("name", rules::pod_name(name, &self.spec.task_groups));
+        match self.likely_name() {
+            None => of_metadata("name", Err(garde::Error::new("is required: add it"))),
+            Some(name) => {
+                let field = if self.has_name() {
+                    "name"
+                } else {
+                    "generate_name"
+                };
+                of_metadata(field, rules::job_name(&name));
+                of_metadata(field, rules::pod_name(&name, &self.spec.task_groups));
+            }
         }
         if let Some(namespace) = &self.metadata.namespace {
             of_metadata("namespace", rules::namespace(namespace));

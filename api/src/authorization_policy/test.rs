@@ -25,15 +25,16 @@ pub struct PolicyTest {
     /// What must come of it.
     pub decision: ExpectedDecision,
     /// Ids of the policies that must decide it, as `status.policyIds` has them.
-    /// `[]`: none does, it is denied because nothing permits it. Absent: whichever.
+    /// `[]`: none does. Absent: whichever.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 128), inner(length(max = 512)))]
     #[garde(inner(length(max = 128)))]
     pub policies: Option<Vec<String>>,
 }
 
-/// What must come of a request. Allow: a permit of this object holds, and no forbid;
-/// Deny: a forbid holds, or no permit. Of an AuthorizationPolicy, which has no
+/// What must come of a request. Allow: a permit of this object holds, and no forbid.
+/// Deny: a forbid holds, or no permit. Abstain: no permit and no forbid of this object holds,
+/// so that other policies decide. Of an AuthorizationPolicy, which has no
 /// permits that count: Allow is what none of its forbids denies.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExpectedDecision {
@@ -41,6 +42,8 @@ pub enum ExpectedDecision {
     Allow,
     /// Denied.
     Deny,
+    /// Left to other policies.
+    Abstain,
 }
 
 /// One thing that a job asks for.

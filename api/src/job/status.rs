@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{AwaitedPods, CheckpointStatus, FinishedPods, JobPolicy};
 use crate::Reason;
+use crate::condition::ConditionType;
 use crate::word::{lenient_word, open_word};
 
 /// Observed state of a TrainingJob, written by one manager in one patch.
@@ -194,6 +195,33 @@ impl TrainingJobStatus {
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.completion_time.is_some() || self.phase.is_some_and(JobPhase::is_terminal)
+    }
+
+    /// Its message in full, of which [`Self::message`] is the first fact: the condition `Ready`
+    /// has it.
+    #[must_use]
+    pub fn full_message(&self) -> &str {
+        let reason = self.reason.map_or("", Reason::as_str);
+        let ready = ConditionType::Ready.as_str();
+        let told = self.conditions.iter().find(|c| c.type_ == ready);
+        let told = told.filter(|c| c.reason == reason && !c.message.is_empty());
+        match told {
+            Some(told) => &told.message,
+            None => self.message.as_deref().unwrap_or_default(),
+        }
+    }
+
+    /// Since when it is Waiting or Blocked, if it is.
+    #[must_use]
+    pub fn held_since(&self) -> Option<Timestamp> {
+        let about = match self.phase? {
+            JobPhase::Waiting => ConditionType::Accepted,
+            JobPhase::Blocked => ConditionType::Stalled,
+            _ => return None,
+        };
+        let mut all = self.conditions.iter();
+        let since = all.find(|c| c.type_ == about.as_str())?;
+        Some(since.last_transition_time.0)
     }
 
     /// Since when it waits for its place, if it does: since it was queued, or since what ended

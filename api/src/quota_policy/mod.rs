@@ -32,6 +32,7 @@ pub use status::{BurntGpuTime, QuotaHolder, QuotaPolicyStatus, QuotaUse};
     printcolumn(name = "Each", type_ = "string", json_path = ".spec.each"),
     printcolumn(name = "Active", type_ = "string", json_path = ".status.conditions[?(@.type=='Active')].status"),
     printcolumn(name = "Full", type_ = "integer", json_path = ".status.fullCount"),
+    printcolumn(name = "GPU-Hours-Left", type_ = "string", json_path = ".status.gpuHoursLeft"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
 )]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

@@ -23,6 +23,10 @@ pub struct QuotaPolicyStatus {
     /// How many of them have no room in some limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub full_count: Option<i64>,
+    /// GPU-hours that are left in the window to the holder that has least. Absent: they are not
+    /// limited.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gpu_hours_left: Option<Quantity>,
     /// What has been burnt until `burntUntil`, by holder and part of the window: what is
     /// counted on from after a restart of the operator.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -53,8 +53,8 @@ pub struct NodeState {
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeReason {
-    /// One word: NotReady, SchedulingDisabled (it is cordoned), Unhealthy or NoPods (it says of no
-    /// pods that it takes them).
+    /// One word: NotReady, SchedulingDisabled (it is cordoned), Unhealthy, NoPods (it says of no
+    /// pods that it takes them) or Deleted (its Node object is, and pods of it are still there).
     pub reason: String,
     /// The same in words.
     pub message: String,

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use trellis_api::authorization_policy::ExpectedDecision;
 use trellis_api::{Enforcement, Reason};
 
 use crate::denial::told;
@@ -66,6 +67,17 @@ impl Decision {
     #[must_use]
     pub fn allows(&self) -> bool {
         self.verdict == Verdict::Allowed
+    }
+
+    /// The decision in the words of a test. `abstains`: the test tells a request that no policy
+    /// permits or forbids from one that is forbidden.
+    #[must_use]
+    pub fn outcome(&self, abstains: bool) -> ExpectedDecision {
+        match self.verdict {
+            Verdict::Allowed => ExpectedDecision::Allow,
+            Verdict::NotPermitted if abstains => ExpectedDecision::Abstain,
+            _ => ExpectedDecision::Deny,
+        }
     }
 
     pub(super) fn undecided(why: Undecided) -> Self {

@@ -89,10 +89,10 @@ fn judge(test: &PolicyTest, object: &PolicyObject, decision: &Decision) -> Resul
     }
     // An object that only narrows allows what it does not forbid.
     let narrows = object.key.namespace.is_some() && decision.verdict == Verdict::NotPermitted;
-    let came = if decision.allows() || narrows {
-        ExpectedDecision::Allow
-    } else {
-        ExpectedDecision::Deny
+    let came = match test.decision {
+        ExpectedDecision::Abstain => decision.outcome(true),
+        _ if narrows => ExpectedDecision::Allow,
+        _ => decision.outcome(false),
     };
     let compared = compare(
         (test.decision, test.policies.as_deref()),
@@ -103,8 +103,7 @@ fn judge(test: &PolicyTest, object: &PolicyObject, decision: &Decision) -> Resul
     compared.map_err(|why| match unpermitted {
         true => format!(
             "{why}: no forbid of this object holds, and no permit of it either. A test asks its \
-             own object alone; where that leaves it to others to permit, expect decision: Deny \
-             with policies: []"
+             own object alone; where that leaves it to other policies, expect decision: Abstain"
         ),
         false => why,
     })

@@ -44,6 +44,14 @@ fn what_people_write_by_habit_says_what_to_write() {
         says("metadata: {name: a}", "metadata: {}"),
         "3:11 metadata.name: is required: add it"
     );
+    let generated = "metadata: {generateName: train-}";
+    assert!(said(&JOB.replace("metadata: {name: a}", generated)).is_empty());
+    assert_eq!(
+        says("metadata: {name: a}", "metadata: {generateName: Train-}")
+            .split(" must")
+            .next(),
+        Some("3:26 metadata.generateName:")
+    );
     let group = JOB.split("spec:\n").nth(1).unwrap();
     for spec in ["spec: []\n", "spec: [PyTorch]\n"] {
         let (line, _, field, message) =
