@@ -28,7 +28,7 @@ use crate::commands::Commands;
 use crate::controller::{Controller, keep_profile_status, keep_queue_status};
 use crate::endpoint;
 use crate::leader::{Candidate, Label};
-use crate::policy::{keep_policies, keep_policy_status};
+use crate::policy::{keep_policies, keep_policies_fresh, keep_policy_status};
 use crate::quota::keep_quota_status;
 use crate::scheduling::{Committer, Driver};
 use crate::snapshot;
@@ -197,6 +197,8 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         tasks.start("the writing of snapshots", written);
     }
     tasks.start("the policies", keep_policies(world.clone(), policies));
+    let fresh = keep_policies_fresh(world.clone(), clients.command.clone());
+    tasks.start("the reading of policies", fresh);
     let written = keep_policy_status(world.clone(), commands.clone());
     tasks.start("the status of policies", written);
     let written = keep_quota_status(world.clone(), commands.clone());

@@ -6,6 +6,7 @@ use std::time::Duration;
 use kube::api::ListParams;
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
+use tokio::time::timeout;
 
 use crate::cluster::Unread;
 
@@ -40,38 +41,55 @@ const NO_LEADER: &str =
 const BUSY: &str =
     "the scheduler answers too many others now, and was asked several times: ask again in a while";
 
+const SILENT: &str = "the scheduler has not answered in time: `kubectl get pods,leases -n trellis-system` shows whether it runs; --request-timeout=60s waits longer";
+
 /// How often one that is busy is asked once more.
 const AGAIN: usize = 2;
 /// Before that, as it says itself.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// All that there is of a kind, as of one moment.
+/// All that there is of a kind, as of one moment. `patience` bounds the answer; none is no bound.
 ///
 /// # Errors
 /// If the cluster cannot be reached.
-pub async fn all<K>(api: &Api<K>) -> Result<Visible<Vec<K>>, Unread>
+pub async fn all<K>(api: &Api<K>, patience: Option<Duration>) -> Result<Visible<Vec<K>>, Unread>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
 {
     // Not page by page: pages of different moments tell no queue.
     let whole = ListParams::default();
-    match again(async || api.list(&whole).await).await {
-        Ok(list) => Ok(Visible::Told(list.items)),
-        Err(error) => sorted::<K, _>("list", error, true),
+    match in_time(patience, again(async || api.list(&whole).await)).await {
+        None => Ok(Visible::Unserved(SILENT)),
+        Some(Ok(list)) => Ok(Visible::Told(list.items)),
+        Some(Err(error)) => sorted::<K, _>("list", error, true),
     }
 }
 
-/// The object of that name.
+/// The object of that name. `patience` bounds the answer; none is no bound.
 ///
 /// # Errors
 /// If the cluster cannot be reached.
-pub async fn one<K>(api: &Api<K>, name: &str) -> Result<Visible<K>, Unread>
+pub async fn one<K>(
+    api: &Api<K>,
+    name: &str,
+    patience: Option<Duration>,
+) -> Result<Visible<K>, Unread>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
 {
-    match again(async || api.get(name).await).await {
-        Ok(object) => Ok(Visible::Told(object)),
-        Err(error) => sorted::<K, _>("get", error, false),
+    match in_time(patience, again(async || api.get(name).await)).await {
+        None => Ok(Visible::Unserved(SILENT)),
+        Some(Ok(object)) => Ok(Visible::Told(object)),
+        Some(Err(error)) => sorted::<K, _>("get", error, false),
+    }
+}
+
+/// The answer. None: it did not come within `patience`. The API server itself waits for an
+/// aggregated API that is silent for a minute.
+async fn in_time<F: Future>(patience: Option<Duration>, answer: F) -> Option<F::Output> {
+    match patience {
+        Some(patience) => timeout(patience, answer).await.ok(),
+        None => Some(answer.await),
     }
 }
 
@@ -138,5 +156,30 @@ mod tests {
         let words = |code| sorted::<QueuedJob, ()>("list", refused(code), true);
         assert!(matches!(words(429), Ok(Visible::Unserved(BUSY))));
         assert!(matches!(words(503), Ok(Visible::Unserved(NO_LEADER))));
+    }
+
+    /// An API server that takes connections and never answers.
+    async fn silent() -> kube::Client {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            let mut open = Vec::new();
+            while let Ok((connection, _)) = listener.accept().await {
+                open.push(connection);
+            }
+        });
+        let config = kube::Config::new(format!("http://{address}").parse().unwrap());
+        kube::Client::try_from(config).unwrap()
+    }
+
+    #[tokio::test]
+    async fn silent_scheduler_is_given_up_after_the_patience() {
+        let api = Api::<QueuedJob>::all(silent().await);
+        let patience = Some(Duration::from_millis(50));
+        let seen = timeout(Duration::from_secs(5), all(&api, patience)).await;
+        assert!(
+            matches!(seen, Ok(Ok(Visible::Unserved(SILENT)))),
+            "{seen:?}"
+        );
     }
 }

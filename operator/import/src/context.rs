@@ -15,6 +15,8 @@ pub(crate) struct Context {
     local: BTreeMap<(String, String), String>,
     /// Cohorts of Kueue, with those that others name and nobody has created.
     cohorts: BTreeSet<String>,
+    /// WorkloadPriorityClasses of Kueue.
+    priority_classes: BTreeSet<String>,
 }
 
 impl Context {
@@ -43,6 +45,9 @@ impl Context {
                     let above = keys.iter().filter_map(|key| word(value, "spec", key));
                     context.cohorts.extend(above.chain(own).map(str::to_owned));
                 }
+                ("kueue.x-k8s.io", "WorkloadPriorityClass") => {
+                    context.priority_classes.insert(name.to_owned());
+                }
                 _ => {}
             }
         }
@@ -62,6 +67,11 @@ impl Context {
         });
         let namespaces: BTreeSet<_> = leads.map(|((namespace, _), _)| namespace.clone()).collect();
         namespaces.into_iter().collect()
+    }
+
+    /// True of a WorkloadPriorityClass of the documents.
+    pub(crate) fn has_priority_class(&self, name: &str) -> bool {
+        self.priority_classes.contains(name)
     }
 
     /// True of the name of a cohort.

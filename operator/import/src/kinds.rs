@@ -12,7 +12,7 @@ use crate::{kubeflow, kueue, lattice, volcano};
 type Turn = fn(&Fields<'_>, &Context) -> Vec<Object>;
 
 /// Group, versions, kind, and who turns it.
-const KINDS: [(&str, &[&str], &str, Turn); 10] = [
+const KINDS: [(&str, &[&str], &str, Turn); 11] = [
     ("batch.volcano.sh", &["v1alpha1"], "Job", volcano::job),
     (
         "scheduling.volcano.sh",
@@ -33,13 +33,19 @@ const KINDS: [(&str, &[&str], &str, Turn); 10] = [
     ("kueue.x-k8s.io", KUEUE, "LocalQueue", kueue::local_queue),
     ("kueue.x-k8s.io", KUEUE, "ResourceFlavor", kueue::flavor),
     ("kueue.x-k8s.io", COHORT, "Topology", kueue::topology),
+    (
+        "kueue.x-k8s.io",
+        KUEUE,
+        "WorkloadPriorityClass",
+        kueue::workload_priority_class,
+    ),
 ];
 const KUEUE: &[&str] = &["v1beta1", "v1beta2"];
 /// Cohort and Topology were alpha for longer than the others, with the same fields.
 const COHORT: &[&str] = &["v1alpha1", "v1beta1", "v1beta2"];
 
 /// Kinds of the same systems that nothing is made of, and what to do instead.
-const OTHERS: [(&str, &str, &str); 15] = [
+const OTHERS: [(&str, &str, &str); 14] = [
     (
         "kueue.x-k8s.io",
         "AdmissionCheck",
@@ -64,11 +70,6 @@ const OTHERS: [(&str, &str, &str); 15] = [
         "kueue.x-k8s.io",
         "Workload",
         "Trellis makes a PodGroup for each TrainingJob: import the job itself",
-    ),
-    (
-        "kueue.x-k8s.io",
-        "WorkloadPriorityClass",
-        "make a PriorityClass (scheduling.k8s.io/v1) of the same name and value",
     ),
     (
         "scheduling.volcano.sh",

@@ -9,6 +9,7 @@
 
 mod context;
 mod draft;
+mod existing;
 mod fields;
 mod flavors;
 mod kinds;
@@ -24,8 +25,8 @@ mod pod;
 mod render;
 mod volcano;
 
-use trellis_api::Quantity;
 use trellis_api::document::{Document, Problem};
+use trellis_api::{Quantity, Queue};
 
 use context::Context;
 use log::Log;
@@ -42,6 +43,8 @@ pub struct Options {
     pub cpu: Option<Quantity>,
     /// Memory of containers that name none, in bytes. Absent: such a job is not turned.
     pub memory: Option<Quantity>,
+    /// Queues that the cluster has: what applying changes of them is told.
+    pub existing: Vec<Queue>,
 }
 
 /// What came of one document.
@@ -92,8 +95,9 @@ pub fn import(documents: &[Document], options: &Options) -> Vec<Imported> {
     });
     let mut turned: Vec<_> = turned.collect();
     // Which Queues and ResourceFlavors there are is known only now.
-    parents::make(&mut turned, &mut made);
+    parents::make(&mut turned, &mut made, &options.existing);
     flavors::tell(&turned);
+    existing::tell(&turned, &options.existing);
     let told = turned.into_iter().enumerate().map(|(at, one)| {
         let (notes, problems) = one.log.told(one.document);
         Imported {

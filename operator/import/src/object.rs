@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use k8s_openapi::api::scheduling::v1::PriorityClass;
 use serde::Serialize;
 use trellis_api::document::{self, Problems};
 use trellis_api::{Queue, ResourceFlavor, Topology, TrainingJob};
@@ -24,9 +25,22 @@ pub enum Object {
     ResourceFlavor(ResourceFlavor),
     /// Which nodes are close to each other.
     Topology(Topology),
+    /// Kubernetes' own, which jobs name.
+    PriorityClass(PriorityClass),
 }
 
 impl Object {
+    /// Its turn to be applied: what jobs name comes before them.
+    pub(crate) fn turn(&self) -> u8 {
+        match self {
+            Self::PriorityClass(_) => 0,
+            Self::ResourceFlavor(_) => 1,
+            Self::Topology(_) => 2,
+            Self::Queue(_) => 3,
+            Self::TrainingJob(_) => 4,
+        }
+    }
+
     /// Kind, namespace and name.
     fn key(&self) -> (&'static str, String) {
         let (kind, metadata) = match self {
@@ -34,6 +48,7 @@ impl Object {
             Self::Queue(queue) => ("Queue", &queue.metadata),
             Self::ResourceFlavor(flavor) => ("ResourceFlavor", &flavor.metadata),
             Self::Topology(topology) => ("Topology", &topology.metadata),
+            Self::PriorityClass(class) => ("PriorityClass", &class.metadata),
         };
         let name = metadata.name.as_deref().unwrap_or_default();
         match &metadata.namespace {
@@ -61,6 +76,7 @@ impl Object {
             Self::Queue(_) => document.valid::<Queue>().err(),
             Self::ResourceFlavor(_) => document.valid::<ResourceFlavor>().err(),
             Self::Topology(_) => document.valid::<Topology>().err(),
+            Self::PriorityClass(_) => document.decode::<PriorityClass>().err(),
         });
         wrong.flat_map(said).collect()
     }

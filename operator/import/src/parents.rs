@@ -31,8 +31,8 @@ impl System {
 }
 
 /// Makes the parents that are missing of the Queues that are printed. The first Queue that is
-/// below one tells of it.
-pub(crate) fn make(turned: &mut [Turned<'_>], made: &mut Made) {
+/// below one tells of it. One that exists in the cluster stays as it is.
+pub(crate) fn make(turned: &mut [Turned<'_>], made: &mut Made, existing: &[Queue]) {
     let mut printed: BTreeMap<String, System> = BTreeMap::new();
     let mut refused: BTreeSet<(System, String)> = BTreeSet::new();
     for one in turned.iter() {
@@ -75,6 +75,9 @@ pub(crate) fn make(turned: &mut [Turned<'_>], made: &mut Made) {
                 "could not be turned, and without it no job of this queue starts",
                 "mend its document",
             ),
+            None if existing
+                .iter()
+                .any(|q| q.metadata.name.as_ref() == Some(&parent)) => {}
             None => {
                 let object = named(&parent);
                 if !made.takes(&object, log) {

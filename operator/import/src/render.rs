@@ -11,31 +11,41 @@ use crate::{Imported, Note, Object};
 const CLOSED: &str =
     "# Its pods reach each other and DNS alone: open what else they need in spec.network.\n";
 
-/// The objects as YAML documents, with what they were and what is told of them above.
+/// The objects as YAML documents, with what they were and what is told of them above: what jobs
+/// name comes before them.
 #[must_use]
 pub fn yaml(imported: &[Imported]) -> String {
     let mut text = String::new();
-    for one in imported {
-        for (at, object) in one.objects.iter().enumerate() {
-            if !text.is_empty() {
-                text.push_str("---\n");
-            }
-            let _ = writeln!(text, "# From {}.", one.from);
-            // All that is told stands once, above the first.
-            let notes = if at == 0 { one.notes.as_slice() } else { &[] };
-            for note in notes {
-                let _ = writeln!(text, "# {}", comment(note));
-            }
-            if let Object::TrainingJob(job) = object
-                && job.spec.network.is_none()
-            {
-                text.push_str(CLOSED);
-            }
-            // It was written before, to be checked.
-            text.push_str(&document::to_yaml(object).unwrap_or_default());
+    let of_one = |one| Imported::objects_with_notes(one);
+    let mut objects: Vec<_> = imported.iter().flat_map(of_one).collect();
+    objects.sort_by_key(|(_, object, _)| object.turn());
+    for (from, object, notes) in objects {
+        if !text.is_empty() {
+            text.push_str("---\n");
         }
+        let _ = writeln!(text, "# From {from}.");
+        for note in notes {
+            let _ = writeln!(text, "# {}", comment(note));
+        }
+        if let Object::TrainingJob(job) = object
+            && job.spec.network.is_none()
+        {
+            text.push_str(CLOSED);
+        }
+        // It was written before, to be checked.
+        text.push_str(&document::to_yaml(object).unwrap_or_default());
     }
     text
+}
+
+impl Imported {
+    /// The origin, each object, and the notes: all of them with the first object.
+    fn objects_with_notes(&self) -> impl Iterator<Item = (&str, &Object, &[Note])> {
+        self.objects.iter().enumerate().map(|(at, object)| {
+            let notes = if at == 0 { self.notes.as_slice() } else { &[] };
+            (self.from.as_str(), object, notes)
+        })
+    }
 }
 
 fn comment(note: &Note) -> String {

@@ -1,14 +1,18 @@
 //! `trellis import`: what other systems use, as Trellis' objects, and what of it was not
-//! carried over exactly. Reads files alone; writes nothing but its output.
+//! carried over exactly. Reads files and the cluster's Queues; writes nothing but its output.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use trellis_api::Quantity;
+use kube::Api;
+use kube::api::ListParams;
 use trellis_api::document::{self, Document, Problem};
+use trellis_api::{Quantity, Queue};
+use trellis_cli::cluster::{AGENT, Access, Cluster, Hints, list};
 use trellis_cli::files::{of_folder, shown, text};
-use trellis_import::{Imported, Note};
+use trellis_import::{Imported, Note, Object};
 
+use super::source::OUR_VERSION;
 use super::{print, refuse, warn};
 
 /// Exit status where a document cannot be turned, or `--strict` finds a note.
@@ -35,6 +39,13 @@ pub(super) struct Options {
     /// Memory of containers that name none, such as 4Gi. Without it, such a job is not turned.
     #[arg(long, value_name = "BYTES", value_parser = amount)]
     memory: Option<Quantity>,
+    /// Files with the Queues that the cluster has, as `kubectl get queues.trellis.dev -o yaml`
+    /// writes them: what applying would change of them is told. Without it the cluster of the
+    /// kubeconfig is asked.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["kubeconfig", "context"])]
+    existing: Vec<PathBuf>,
+    #[command(flatten)]
+    cluster: Access,
 }
 
 /// How the objects are printed.
@@ -59,13 +70,25 @@ pub(super) fn run(options: &Options) -> anyhow::Result<ExitCode> {
         Err(problems) => return Ok(refuse(&problems)),
     };
     let (files, documents): (Vec<String>, Vec<Document>) = read.into_iter().unzip();
-    let imported = trellis_import::import(
-        &documents,
-        &trellis_import::Options {
+    let import = |existing: Vec<Queue>| {
+        let options = trellis_import::Options {
             cpu: options.cpu.clone(),
             memory: options.memory.clone(),
-        },
-    );
+            existing,
+        };
+        trellis_import::import(&documents, &options)
+    };
+    let mut imported = import(Vec::new());
+    if has_queue(&imported) {
+        match existing(options) {
+            Ok(queues) if queues.is_empty() => {}
+            Ok(queues) => imported = import(queues),
+            Err(Unseen::Wrong(problems)) => return Ok(refuse(&problems)),
+            Err(Unseen::Cluster(why)) => warn(&format!(
+                "note: the Queues of the cluster are not known, and so what applying changes of them is not told ({why}): give them with --existing FILE"
+            )),
+        }
+    }
     print(&match options.output {
         Format::Yaml => trellis_import::yaml(&imported),
         Format::Json => {
@@ -83,6 +106,62 @@ pub(super) fn run(options: &Options) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::from(LEFT));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn has_queue(imported: &[Imported]) -> bool {
+    let mut objects = imported.iter().flat_map(|one| &one.objects);
+    objects.any(|object| matches!(object, Object::Queue(_)))
+}
+
+/// The obstacle to knowing the Queues of the cluster.
+enum Unseen {
+    /// A file is wrong.
+    Wrong(Vec<Problem>),
+    /// The cluster cannot be asked, in words.
+    Cluster(String),
+}
+
+/// The Queues that the cluster has.
+fn existing(options: &Options) -> Result<Vec<Queue>, Unseen> {
+    if options.existing.is_empty() {
+        let asked = of_cluster(&options.cluster);
+        return asked.map_err(|error| Unseen::Cluster(format!("{error:#}")));
+    }
+    let read = read(&options.existing).map_err(Unseen::Wrong)?;
+    let mut queues = Vec::new();
+    let mut problems = Vec::new();
+    let is_queue =
+        |document: &Document| document.kind == "Queue" && document.api_version == OUR_VERSION;
+    for (file, document) in read.iter().filter(|(_, document)| is_queue(document)) {
+        match document.decode::<Queue>() {
+            Ok(queue) => queues.push(queue),
+            Err(wrong) => problems.extend(wrong.into_iter().map(|p| p.in_file(file.as_str()))),
+        }
+    }
+    match problems.is_empty() {
+        true => Ok(queues),
+        false => Err(Unseen::Wrong(problems)),
+    }
+}
+
+fn of_cluster(access: &Access) -> anyhow::Result<Vec<Queue>> {
+    let cluster = Cluster::connect(access, AGENT, None)?;
+    let api = Api::<Queue>::all(cluster.client().clone());
+    let listed = cluster.wait_for(async {
+        let params = ListParams::default();
+        let listing = list(&api, &params);
+        match cluster.patience() {
+            Some(patience) => tokio::time::timeout(patience, listing).await,
+            None => Ok(listing.await),
+        }
+    });
+    let listed = listed.map_err(|_| anyhow::anyhow!("the API server has not answered in time"))?;
+    let hints = Hints {
+        rights: "the ClusterRole trellis-queues has it: list queues.trellis.dev".to_owned(),
+        otherwise: None,
+    };
+    let listed = listed.map_err(|error| error.explain(&hints))?;
+    Ok(listed.unwrap_or_default())
 }
 
 /// Every document with its file, or everything that keeps one from being read.

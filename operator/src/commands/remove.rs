@@ -80,7 +80,7 @@ impl Commands {
         }
     }
 
-    /// Evicts one incarnation of a pod, with its own grace.
+    /// Evicts one incarnation of a pod, with this grace in seconds, else its own.
     ///
     /// # Errors
     /// As [`WriteError`] tells.
@@ -89,6 +89,7 @@ impl Commands {
         namespace: &str,
         name: &str,
         uid: &str,
+        grace: Option<u32>,
         dry_run: bool,
     ) -> Result<Eviction, WriteError> {
         let params = PostParams {
@@ -100,7 +101,7 @@ impl Commands {
             "apiVersion": "policy/v1",
             "kind": "Eviction",
             "metadata": {"namespace": namespace, "name": name},
-            "deleteOptions": {"preconditions": {"uid": uid}},
+            "deleteOptions": {"preconditions": {"uid": uid}, "gracePeriodSeconds": grace},
         });
         let request = KubeRequest::new(Pod::url_path(&(), Some(namespace))).create_subresource(
             "eviction",

@@ -18,7 +18,7 @@ use trellis_policies::{AuthorizedJob, Facts, Refusal};
 use super::Held;
 use super::dereference::Surrounded;
 use super::eviction::Violated;
-use super::lookup::{Missing, enforces_restricted};
+use super::lookup::{self, Missing, enforces_restricted};
 use super::{builds, validate};
 use crate::quota::{self, JobLimits};
 use crate::scheduling::unsupported;
@@ -162,7 +162,7 @@ pub(super) fn planned(
     let found = Found {
         queue: plan.queue.as_deref()?,
         priority: plan.priority?,
-        namespace_enforces_restricted: enforces_restricted(&seen.namespace_labels),
+        namespace_enforces_restricted: enforces_restricted(seen.namespace_labels.as_ref()?),
         services: &seen.services,
     };
     let profile = seen.profile.as_ref().ok()?.clone();
@@ -177,13 +177,13 @@ fn whose<'a>(requester: Option<&'a Requester>, was_of: Option<&'a str>) -> Optio
 }
 
 /// The limits of now that a job draws on that has its place, though nobody can compile it any
-/// more. None: it has none.
+/// more. None: it has no place, or its namespace has not been shown and those of before stay.
 pub(super) fn held_limits(seen: &Surrounded) -> Option<JobLimits> {
     let place = seen.place()?;
     let (version, quotas) = (seen.quotas.0, &seen.quotas.1);
     let queue = seen.placed_in.as_ref().map(|queue| &queue.spec);
     let whose = whose(seen.requester.as_ref(), place.requester.as_deref());
-    let labels = &seen.namespace_labels;
+    let labels = seen.namespace_labels.as_ref()?;
     Some(JobLimits {
         version,
         draws: quota::held(quotas, &seen.job, place, labels, queue, whose),
@@ -335,6 +335,9 @@ fn unusable(quotas: &QuotaPolicies) -> Option<Held> {
 }
 
 fn in_its_queue(seen: &Surrounded) -> Result<Around<'_>, Held> {
+    let namespace_labels = seen.namespace_labels.as_ref();
+    let namespace_labels =
+        namespace_labels.ok_or_else(|| lookup::unseen_namespace(seen.namespace()))?;
     let queue = seen.queue.as_ref().map_err(Clone::clone)?;
     let (class, priority) = seen.priority.as_ref().map_err(Clone::clone)?;
     let profile = seen.profile.as_ref().map_err(Clone::clone)?;
@@ -342,7 +345,7 @@ fn in_its_queue(seen: &Surrounded) -> Result<Around<'_>, Held> {
         queue,
         class: class.as_deref(),
         priority: *priority,
-        namespace_labels: &seen.namespace_labels,
+        namespace_labels,
         services: &seen.services,
         profile: profile.as_ref(),
         stage: seen.stage(),

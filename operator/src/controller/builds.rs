@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Service;
 use parking_lot::Mutex;
+use tokio::time::Instant;
 use trellis_api::job::{CompiledObject, JobProfile};
 use trellis_compiler::{CompiledJob, Need, Profile, Settings, hash_of};
 use trellis_policies::AuthorizedJob;
@@ -24,7 +25,7 @@ struct Inputs {
     generation: Option<i64>,
     queue: Result<Object, Held>,
     priority: Result<(Option<String>, i32), Held>,
-    namespace_labels: BTreeMap<String, String>,
+    namespace_labels: Option<BTreeMap<String, String>>,
     labels: Option<BTreeMap<String, String>>,
     requester: Option<Requester>,
     doubt: Option<Doubt>,
@@ -73,6 +74,8 @@ impl Inputs {
 /// What a job was built into.
 pub(super) struct Build {
     inputs: Inputs,
+    /// When those had been read.
+    pub(super) read_at: Instant,
     /// The job with all that it becomes, or why it stands still.
     pub(super) result: Result<Arc<AuthorizedJob>, Held>,
     /// Why a later stage could not run: nothing starts.
@@ -187,6 +190,7 @@ impl Builds {
             seen.profile = before.inputs.profile.clone();
         }
         let inputs = Inputs::of(seen);
+        let read_at = Instant::now();
         if let Some(before) = &before
             && before.inputs == inputs
         {
@@ -214,6 +218,7 @@ impl Builds {
                 .as_ref()
                 .map_or_else(|_| BTreeMap::new(), |job| job.compiled().needs()),
             inputs,
+            read_at,
             later,
             decided,
             result,

@@ -30,10 +30,8 @@ pub(super) struct Surrounded {
     pub(super) job: Arc<TrainingJob>,
     /// The job as it stands in the cluster, with those of all stages.
     pub(super) whole: Arc<TrainingJob>,
-    /// Labels of its namespace.
-    pub(super) namespace_labels: BTreeMap<String, String>,
-    /// Its namespace has been seen: that a label is not there means something.
-    pub(super) namespace_is_known: bool,
+    /// Labels of its namespace. None: the watch has not shown it, and an absent label says nothing.
+    pub(super) namespace_labels: Option<BTreeMap<String, String>>,
     /// Its namespace is going: nothing can be created in it any more.
     pub(super) namespace_terminating: bool,
     /// Its queue, by name, or why there is none.
@@ -170,10 +168,7 @@ pub(super) fn job(world: &World, key: &Key, whole: Arc<TrainingJob>) -> Surround
     let namespace_terminating = namespace
         .as_ref()
         .is_some_and(|n| n.metadata.deletion_timestamp.is_some());
-    let namespace_is_known = namespace.is_some();
-    let namespace_labels = namespace
-        .and_then(|n| n.metadata.labels.clone())
-        .unwrap_or_default();
+    let namespace_labels = world.namespace_labels(&key.namespace);
     let services = lookup::services(&job.spec)
         .filter_map(|name| {
             let service = world.services.get(&Key::new(&key.namespace, name))?;
@@ -201,7 +196,7 @@ pub(super) fn job(world: &World, key: &Key, whole: Arc<TrainingJob>) -> Surround
     let (pods, asks) = ephemeral::look(&storage, uid, &own, pods);
     Surrounded {
         asks,
-        queue: queue(world, &job, &namespace_labels, place),
+        queue: queue(world, key, &job, namespace_labels.as_ref(), place),
         placed_in: place.and_then(|plan| world.queues.get(&Key::new("", plan.queue.as_deref()?))),
         priority: priority(world, &job, place),
         never_preempts: never_preempts(world, &job),
@@ -218,7 +213,6 @@ pub(super) fn job(world: &World, key: &Key, whole: Arc<TrainingJob>) -> Surround
         requester: requester(&job.metadata),
         doubt: None,
         namespace_labels,
-        namespace_is_known,
         namespace_terminating,
         services,
         pod_group,
@@ -282,10 +276,12 @@ fn gang(world: &World, key: &Key) -> (Option<Arc<PodGroup>>, Arc<Pods>) {
 /// Whose default changes while the gang has its place is counted where it was placed.
 fn queue(
     world: &World,
+    key: &Key,
     job: &TrainingJob,
-    labels: &BTreeMap<String, String>,
+    labels: Option<&BTreeMap<String, String>>,
     place: Option<&Plan>,
 ) -> Result<Arc<Queue>, Held> {
+    let labels = labels.ok_or_else(|| lookup::unseen_namespace(&key.namespace))?;
     let get = |name: &str| world.queues.get(&Key::new("", name));
     let placed_in = || place.and_then(|plan| plan.queue.as_deref());
     let name = job.spec.queue.as_deref().or_else(placed_in);

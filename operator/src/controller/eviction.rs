@@ -77,7 +77,7 @@ impl Violated {
         // Compiled with another profile it is not what runs.
         let is_what_runs =
             plan.compiled == self.compiled || seen.told_profile() == self.profile.as_ref();
-        if !(seen.namespace_is_known && is_what_runs) {
+        if !(seen.namespace_labels.is_some() && is_what_runs) {
             return Evicting::new();
         }
         evicting(plan, &self.decisions)

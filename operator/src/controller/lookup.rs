@@ -27,6 +27,17 @@ pub struct Missing {
     pub message: String,
 }
 
+/// The watch has not shown the namespace: whether a label is absent, nobody can say.
+#[must_use]
+pub fn unseen_namespace(namespace: &str) -> Missing {
+    Missing {
+        reason: Reason::CacheNotReady,
+        message: format!(
+            "namespace {namespace:?} has not been read yet, and policies go by its labels"
+        ),
+    }
+}
+
 /// The queue of that name, which is the job's own, else the default of its namespace, by the
 /// namespace's labels. Of several defaults the one whose selector asks for most,
 /// so that `{}` is what is left over; where they ask for as much, the first by

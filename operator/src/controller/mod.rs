@@ -19,6 +19,7 @@ mod lifecycle;
 pub mod lookup;
 mod profile_status;
 mod queue_status;
+mod quota_bypass;
 mod references;
 mod rules;
 mod secrets;
@@ -34,12 +35,15 @@ mod work_queue;
 mod worth;
 
 pub(crate) use eviction::evicting;
+pub(crate) use failure::{Blame, Fault};
 pub(crate) use foresee::foresee;
 pub(crate) use held::Held;
 pub use lifecycle::avoid_for;
+pub(crate) use lifecycle::backoff;
 pub use profile_status::keep_profile_status;
 pub use queue_status::keep_queue_status;
 pub(crate) use queue_status::share;
+pub(crate) use rules::matching;
 pub(crate) use undecodable::does_not_decode;
 pub use work_queue::WorkQueue;
 
@@ -90,7 +94,6 @@ pub struct Controller {
     world: Arc<World>,
     commands: Commands,
     settings: Arc<Settings>,
-    trusts_requested_by: bool,
     story: Story,
     builds: Builds,
     references: References,
@@ -113,7 +116,6 @@ impl Controller {
             world,
             commands,
             settings: Arc::new(settings),
-            trusts_requested_by: false,
             story,
             builds: Builds::default(),
             references: References::default(),
@@ -127,10 +129,10 @@ impl Controller {
     /// Whether the annotation that names who submitted a job is believed, whoever writes it.
     #[must_use]
     pub fn trust_requested_by(self, trusts_requested_by: bool) -> Self {
-        Self {
-            trusts_requested_by,
-            ..self
+        if trusts_requested_by {
+            self.world.stamping.trust();
         }
+        self
     }
 
     /// The namespaces in which it is looked whether a Secret is there before a job has a place.
@@ -146,9 +148,8 @@ impl Controller {
     /// policies are loaded; if they are not for long, each job says so.
     pub async fn run(self: Arc<Self>) {
         self.world.synced().await;
-        if !self.trusts_requested_by {
-            self.world.tell_of_stamping(&self.world.stamping.since());
-        }
+        self.world.tell_of_stamping(&self.world.stamping.since());
+        self.world.report_guards();
         let loaded = self.world.policies.loaded();
         if tokio::time::timeout(POLICIES, loaded).await.is_err() {
             warn!("the policies have not been read: nothing is allowed");
@@ -228,7 +229,7 @@ impl Controller {
             Some(Seen::Job(job)) => {
                 let mut seen = dereference::job(&self.world, key, job);
                 let doubt = self.world.stamping.doubt(&seen.job.metadata);
-                if let Some(why) = doubt.filter(|_| !self.trusts_requested_by) {
+                if let Some(why) = doubt {
                     seen.doubt(why);
                 }
                 seen

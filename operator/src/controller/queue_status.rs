@@ -16,6 +16,7 @@ use trellis_api::queue::{DEFAULT_FLAVOR, DecayedUsage, FlavorUsage, QueueStatus,
 use trellis_api::{Queue, Reason, names};
 use trellis_scheduler::{QueueName, QueueStanding};
 
+use super::quota_bypass;
 use crate::commands::{Commands, WriteError};
 use crate::key::Key;
 use crate::patch;
@@ -26,6 +27,8 @@ use crate::world::{Undecodable, World};
 const EVERY: Duration = Duration::from_secs(2);
 /// The condition that Kueue's users know.
 const ACTIVE: &str = "Active";
+/// Users may have made up some of the usage.
+const DEGRADED: &str = "Degraded";
 
 /// Writes the status of queues until the process ends.
 pub async fn keep_queue_status(world: Arc<World>, commands: Commands) {
@@ -38,12 +41,14 @@ pub async fn keep_queue_status(world: Arc<World>, commands: Commands) {
         world.tell(Feed::AskQueues(answer));
         let Ok(reports) = reports.await else { continue };
         tell_of_undecodable(&world, &commands, &mut told).await;
+        let bypasses = bypasses(&world);
         for queue in world.queues.all() {
             let name = queue.metadata.name.as_deref().unwrap_or_default();
             let Some(report) = reports.get(&QueueName::new(name)) else {
                 continue;
             };
-            match write(&world, &commands, name, &queue, report).await {
+            let bypassed_by = bypasses.get(name).map_or(&[][..], Vec::as_slice);
+            match write(&world, &commands, &queue, (report, bypassed_by)).await {
                 // The watch brings the newer version, and the next look is soon.
                 Ok(()) | Err(WriteError::Conflict(_) | WriteError::NotFound(_)) => {}
                 Err(WriteError::Transient(error) | WriteError::Unanswered(error)) => {
@@ -55,18 +60,36 @@ pub async fn keep_queue_status(world: Arc<World>, commands: Commands) {
     }
 }
 
+/// Namespaces that pass a quota, by the queue without quota that they may use.
+fn bypasses(world: &World) -> BTreeMap<String, Vec<String>> {
+    static NO_LABELS: BTreeMap<String, String> = BTreeMap::new();
+    let namespaces = world.namespaces.all();
+    let namespaces = namespaces.iter().filter_map(|namespace| {
+        let meta = &namespace.metadata;
+        let labels = meta.labels.as_ref().unwrap_or(&NO_LABELS);
+        Some((meta.name.as_deref()?, labels))
+    });
+    // In the order of names.
+    let namespaces: BTreeMap<_, _> = namespaces.collect();
+    quota_bypass::find(&world.queues.all(), namespaces.into_iter())
+}
+
 async fn write(
     world: &World,
     commands: &Commands,
-    name: &str,
     queue: &Queue,
-    report: &QueueReport,
+    (report, bypassed_by): (&QueueReport, &[String]),
 ) -> Result<(), WriteError> {
+    let name = queue.metadata.name.as_deref().unwrap_or_default();
     let before = queue.status.clone().unwrap_or_default();
     let is_there = |flavor: &str| {
         flavor == DEFAULT_FLAVOR || world.flavors.get(&Key::new("", flavor)).is_some()
     };
-    let mut after = status(queue, report, is_there, Timestamp::now());
+    let now = Timestamp::now();
+    let mut after = status(queue, (report, bypassed_by), is_there, now);
+    after
+        .conditions
+        .extend(degraded(queue, world.guards.problem(), now));
     // What is remembered follows from the rest and the time: alone it is no news.
     after.decayed_usage.clone_from(&before.decayed_usage);
     after.decayed_time.clone_from(&before.decayed_time);
@@ -135,7 +158,7 @@ async fn refuse(commands: &Commands, name: &str, queue: &Undecodable) -> Result<
 
 fn status(
     queue: &Queue,
-    report: &QueueReport,
+    (report, bypassed_by): (&QueueReport, &[String]),
     is_there: impl Fn(&str) -> bool,
     now: Timestamp,
 ) -> QueueStatus {
@@ -168,6 +191,11 @@ fn status(
             Reason::FlavorNotFound,
             format!("the queue starts jobs on its other flavors: {}", missing(&undefined)),
         ),
+        (Some(StopPolicy::None) | None, None) if !bypassed_by.is_empty() => (
+            "True",
+            Reason::QuotaBypassed,
+            bypassed(bypassed_by),
+        ),
         (Some(StopPolicy::None) | None, None) => {
             ("True", Reason::Accepted, "the queue starts jobs".to_owned())
         }
@@ -196,6 +224,21 @@ fn status(
     }
 }
 
+/// Reports that an admission policy is missing. None: all are in force.
+fn degraded(queue: &Queue, problem: Option<String>, now: Timestamp) -> Option<Condition> {
+    let before = queue.status.iter().flat_map(|s| &s.conditions);
+    let mut since = before.filter(|c| c.type_ == DEGRADED && c.status == "True");
+    let since = since.next().map(|c| c.last_transition_time.clone());
+    Some(Condition {
+        type_: DEGRADED.to_owned(),
+        status: "True".to_owned(),
+        reason: Reason::AdmissionPolicyMissing.as_str().to_owned(),
+        message: problem?,
+        observed_generation: queue.metadata.generation,
+        last_transition_time: since.unwrap_or(Time(now)),
+    })
+}
+
 /// The flavors of the queue that do not exist, and whether that leaves a group of
 /// resources without any.
 fn undefined(queue: &Queue, is_there: impl Fn(&str) -> bool) -> (BTreeSet<&str>, bool) {
@@ -208,6 +251,26 @@ fn undefined(queue: &Queue, is_there: impl Fn(&str) -> bool) -> (BTreeSet<&str>,
         undefined.extend(gone);
     }
     (undefined, useless)
+}
+
+/// Namespaces that a message names.
+const NAMED: usize = 3;
+
+/// The message of a queue without quota that these namespaces may use.
+fn bypassed(by: &[String]) -> String {
+    let names: Vec<String> = by
+        .iter()
+        .take(NAMED)
+        .map(|name| format!("{name:?}"))
+        .collect();
+    let more = match by.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!(
+        "the queue has no quota, and namespaces that have quota in another queue may use it: {}{more}; narrow its namespaceSelector",
+        names.join(", ")
+    )
 }
 
 /// Which ResourceFlavors are to be created.
@@ -340,21 +403,52 @@ mod tests {
         };
         let at = |second| Timestamp::from_second(second).unwrap();
         let all = |_: &str| true;
-        let first = status(&queue, count, all, at(1));
+        let first = status(&queue, (count, &[]), all, at(1));
         assert_eq!((first.pending, first.admitted), (Some(2), Some(1)));
         queue.status = Some(first.clone());
-        assert_eq!(status(&queue, count, all, at(2)), first, "nothing new");
+        assert_eq!(
+            status(&queue, (count, &[]), all, at(2)),
+            first,
+            "nothing new"
+        );
         queue.spec.stop = Some(StopPolicy::Hold);
-        let stopped = status(&queue, count, all, at(3)).conditions.remove(0);
+        let stopped = status(&queue, (count, &[]), all, at(3))
+            .conditions
+            .remove(0);
         assert_eq!(
             (stopped.status.as_str(), stopped.reason.as_str()),
             ("False", "QueueStopped")
         );
         assert_eq!(stopped.last_transition_time, Time(at(3)));
         queue.spec.stop = Some(StopPolicy::HoldAndDrain);
-        let drained = status(&queue, count, all, at(4)).conditions.remove(0);
+        let drained = status(&queue, (count, &[]), all, at(4))
+            .conditions
+            .remove(0);
         assert_eq!(drained.reason, "QueueStopped");
         assert!(drained.message.contains("preempted"), "{}", drained.message);
+    }
+
+    #[test]
+    fn queue_by_which_namespaces_pass_their_quota_says_so() {
+        let queue = Queue::new("q", QueueSpec::default());
+        let report = QueueReport::default();
+        let says = |by: &[&str]| {
+            let by: Vec<String> = by.iter().map(|name| (*name).to_owned()).collect();
+            let now = Timestamp::UNIX_EPOCH;
+            let mut status = status(&queue, (&report, &by), |_| true, now);
+            let said = status.conditions.remove(0);
+            (said.status, said.reason, said.message)
+        };
+        assert_eq!(says(&[]).1, "Accepted");
+        let (status, reason, message) = says(&["a", "b", "c", "d", "e"]);
+        assert_eq!(
+            (status.as_str(), reason.as_str()),
+            ("True", "QuotaBypassed")
+        );
+        assert!(
+            message.contains("\"a\", \"b\", \"c\" and 2 more; narrow"),
+            "{message}"
+        );
     }
 
     #[test]
@@ -373,7 +467,7 @@ mod tests {
         let says = |there: &[&str]| {
             let is_there = |flavor: &str| there.contains(&flavor);
             let report = QueueReport::default();
-            let mut status = status(&queue, &report, is_there, Timestamp::UNIX_EPOCH);
+            let mut status = status(&queue, (&report, &[]), is_there, Timestamp::UNIX_EPOCH);
             let said = status.conditions.remove(0);
             (said.status, said.reason, said.message)
         };

@@ -35,6 +35,9 @@ const LOOK_AT_FOREIGN: SignedDuration = SignedDuration::from_secs(15);
 /// How often it is asked whether what a job's pods need is there: nobody watches it.
 const LOOK_FOR_MISSING: SignedDuration = SignedDuration::from_secs(10);
 
+/// Changed pods that the status of a job names.
+const PODS_TOLD: usize = 5;
+
 /// How long a job may be without any status: the scheduler answers within
 /// milliseconds, and a gang that is placed at once costs no write for its waiting.
 const UNHEARD: SignedDuration = SignedDuration::from_secs(5);
@@ -157,6 +160,7 @@ impl Controller {
                 None if build.is_some() && !seen.has_pods() => said.policy = None,
                 None => {}
             }
+            warn_of_changed_pods(seen, &mut said);
             if let Some(build) = build {
                 said.profile = build.profile(seen);
             }
@@ -189,6 +193,7 @@ impl Controller {
         let wish = match (wish, job) {
             (Wish::Run(attempt), Some(job)) => Wish::Run(Arc::new(Run {
                 job,
+                read_at: build.map_or_else(Instant::now, |build| build.read_at),
                 uid: seen.uid().to_owned(),
                 attempt: attempt.number,
                 submitted: attempt.submitted,
@@ -312,6 +317,26 @@ impl Controller {
         }
         apply::remove(&self.commands, &self.world, key, seen.uid()).await?;
         Ok(None)
+    }
+}
+
+/// Pods that were changed after policies had judged them run what nobody has allowed.
+fn warn_of_changed_pods(seen: &Surrounded, said: &mut TrainingJobStatus) {
+    let own = seen
+        .pods
+        .iter()
+        .filter(|(_, pod)| pod.job_uid == seen.uid());
+    let changed = own.filter_map(|(name, pod)| Some((name, pod.judged.changes()?)));
+    let warnings: Vec<_> = changed
+        .take(PODS_TOLD)
+        .map(|(name, what)| format!("{what} of pod {name:?} changed after policies judged it"))
+        .collect();
+    for warning in warnings {
+        // Where no policy was asked this time, those of before stand there still.
+        let known = &mut said.policy.get_or_insert_default().warnings;
+        if !known.contains(&warning) {
+            known.push(warning);
+        }
     }
 }
 

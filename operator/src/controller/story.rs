@@ -61,7 +61,7 @@ impl Story {
         reason: Reason,
         status: &TrainingJobStatus,
     ) {
-        let note = status.message.clone().unwrap_or_default();
+        let note = status.full_message();
         let event = Event {
             type_: if reason.is_warning() {
                 EventType::Warning

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use trellis_api::condition::{ConditionType, Verdict};
 use trellis_api::job::{JobPhase, TrainingJobStatus};
-use trellis_api::{Reason, TrainingJob, names};
+use trellis_api::{Reason, TrainingJob, fact, names};
 
 use super::Controller;
 use crate::commands::WriteError;
@@ -127,7 +127,7 @@ fn what_to_say(
         let status = TrainingJobStatus {
             phase: Some(verdict.phase),
             reason: Some(verdict.reason),
-            message: Some(verdict.message),
+            message: Some(fact(&verdict.message)),
             conditions,
             ..TrainingJobStatus::default()
         };

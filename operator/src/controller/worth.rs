@@ -85,7 +85,7 @@ fn worth(
     let numbers = certificate.is_some_and(|certificate| {
         after.phase == Some(JobPhase::Queued)
             && after.reason == Some(certificate.reason)
-            && after.message.as_ref() == Some(&certificate.message)
+            && after.full_message() == certificate.message
             && certificate.reason != Reason::BackingOff
     });
     let differs = if numbers {

@@ -2,6 +2,8 @@
 //! what has become of them.
 
 mod active;
+mod freshness;
+pub(crate) mod guards;
 mod load;
 mod requester;
 mod stamping;
@@ -13,6 +15,8 @@ mod violations;
 
 pub use active::PolicySet;
 pub(crate) use active::object_key;
+pub use freshness::{Freshness, keep_policies_fresh};
+pub use guards::{Guard, Guards};
 pub use load::keep_policies;
 pub use requester::{requester, requester_of};
 pub use stamping::{Since, Stamping};

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::api::ObjectMeta;
@@ -28,8 +29,14 @@ const PARTS: [&str; 4] = [
 /// a second, and times of creation are whole seconds.
 const IN_FORCE_AFTER: SignedDuration = SignedDuration::from_secs(10);
 
-/// What the chart says that each part is.
-static SHIPPED: LazyLock<BTreeMap<String, Value>> = LazyLock::new(|| shipped().unwrap_or_default());
+/// Specs of the chart's admission policies, by kind and name.
+static SHIPPED: LazyLock<BTreeMap<(String, String), Value>> =
+    LazyLock::new(|| shipped().unwrap_or_default());
+
+/// The spec of that admission policy or binding, as the chart has it.
+pub(super) fn shipped_spec(kind: &str, name: &str) -> Option<&'static Value> {
+    SHIPPED.get(&(kind.to_owned(), name.to_owned()))
+}
 
 #[derive(Deserialize)]
 struct Part {
@@ -38,13 +45,11 @@ struct Part {
 }
 
 /// None: the chart does not read, and no part is ever as it should be.
-fn shipped() -> Option<BTreeMap<String, Value>> {
+fn shipped() -> Option<BTreeMap<(String, String), Value>> {
     let mut parts = BTreeMap::new();
     for document in document::split(CHART).ok()? {
         let part: Part = document.decode().ok()?;
-        if part.metadata.name.as_deref() == Some(NAME) {
-            parts.insert(document.kind, part.spec);
-        }
+        parts.insert((document.kind, part.metadata.name?), part.spec);
     }
     Some(parts)
 }
@@ -62,6 +67,8 @@ struct Seen {
 #[derive(Debug, Default)]
 pub struct Stamping {
     parts: RwLock<BTreeMap<&'static str, Seen>>,
+    /// Something else writes stamps and refuses forged ones (`--trust-requested-by`).
+    is_trusted: AtomicBool,
 }
 
 /// Since when every stamp is who it says, or why none is.
@@ -74,7 +81,7 @@ impl Stamping {
         let seen = Seen {
             uid: meta.uid.clone().unwrap_or_default(),
             created: meta.creation_timestamp.as_ref().map(|at| at.0),
-            is_as_shipped: SHIPPED.get(part) == Some(spec),
+            is_as_shipped: shipped_spec(part, NAME) == Some(spec),
             is_as_created: meta.generation == Some(1),
         };
         self.change(|parts| {
@@ -108,10 +115,29 @@ impl Stamping {
         since(&self.parts.read())
     }
 
+    /// Stamps are believed whatever admission policies there are.
+    pub fn trust(&self) {
+        self.is_trusted.store(true, Ordering::Relaxed);
+    }
+
+    /// True if stamps are believed whatever admission policies there are.
+    pub(crate) fn is_trusted(&self) -> bool {
+        self.is_trusted.load(Ordering::Relaxed)
+    }
+
+    /// True if stamps that are written from now on are believed.
+    #[must_use]
+    pub fn is_in_force(&self) -> bool {
+        self.is_trusted() || self.since().is_ok()
+    }
+
     /// Why the stamp of an object need not be who it says. None: it was created, and each change
     /// since was made, with the policies in force.
     #[must_use]
     pub fn doubt(&self, meta: &ObjectMeta) -> Option<String> {
+        if self.is_trusted() {
+            return None;
+        }
         let created = meta.creation_timestamp.as_ref().map(|at| at.0);
         match self.since() {
             Ok(since) if created.is_some_and(|created| created >= since) => None,
@@ -176,16 +202,15 @@ mod tests {
     fn in_force() -> Stamping {
         let stamping = Stamping::default();
         for (second, kind) in (100..).zip(PARTS) {
-            stamping.seen(kind, &meta(NAME, second), &SHIPPED[kind]);
+            stamping.seen(kind, &meta(NAME, second), shipped_spec(kind, NAME).unwrap());
         }
         stamping
     }
 
     #[test]
     fn the_chart_has_every_part_and_both_policies_say_what_is_right_in_the_same_words() {
-        let shipped = shipped().unwrap();
-        assert!(PARTS.iter().all(|part| shipped.contains_key(*part)));
-        let of = |kind: &str, field: &str| shipped[kind][field].clone();
+        let of = |kind: &str, field: &str| shipped_spec(kind, NAME).unwrap()[field].clone();
+        assert!(PARTS.iter().all(|part| shipped_spec(part, NAME).is_some()));
         for field in ["variables", "matchConstraints", "failurePolicy"] {
             let (mutating, validating) = (of(PARTS[0], field), of(PARTS[2], field));
             assert_eq!(mutating, validating, "{field}");
@@ -218,10 +243,10 @@ mod tests {
             );
             assert!(stamping.doubt(&job).is_some());
             // Back again: what was created meanwhile may be forged.
-            let told = stamping.seen(kind, &meta(NAME, 500), &SHIPPED[kind]);
+            let told = stamping.seen(kind, &meta(NAME, 500), shipped_spec(kind, NAME).unwrap());
             assert_eq!(told, Some(Ok(at(510))));
 
-            let mut other = SHIPPED[kind].clone();
+            let mut other = shipped_spec(kind, NAME).unwrap().clone();
             other["failurePolicy"] = json!("Ignore");
             let told = stamping.seen(kind, &meta(NAME, 500), &other);
             let told = told.unwrap().unwrap_err();
@@ -230,14 +255,14 @@ mod tests {
 
             let mut changed = meta(NAME, 500);
             changed.generation = Some(3);
-            let told = stamping.seen(kind, &changed, &SHIPPED[kind]);
+            let told = stamping.seen(kind, &changed, shipped_spec(kind, NAME).unwrap());
             let told = told.unwrap().unwrap_err();
             assert!(told.contains("was changed after it was created"), "{told}");
             assert!(stamping.doubt(&job).is_some());
 
             let mut timeless = meta(NAME, 500);
             timeless.creation_timestamp = None;
-            stamping.seen(kind, &timeless, &SHIPPED[kind]);
+            stamping.seen(kind, &timeless, shipped_spec(kind, NAME).unwrap());
             assert!(stamping.doubt(&job).is_some());
         }
     }
@@ -248,7 +273,7 @@ mod tests {
         let kind = PARTS[0];
         assert_eq!(stamping.seen(kind, &meta("another", 900), &json!({})), None);
         assert_eq!(stamping.seen("Pod", &meta(NAME, 900), &json!({})), None);
-        let again = stamping.seen(kind, &meta(NAME, 100), &SHIPPED[kind]);
+        let again = stamping.seen(kind, &meta(NAME, 100), shipped_spec(kind, NAME).unwrap());
         assert_eq!(again, None, "nothing is new");
     }
 }

@@ -128,6 +128,7 @@ async fn write(
 /// The hours that are burnt change all the while: alone they are no news.
 fn without_hours(status: &QuotaPolicyStatus) -> QuotaPolicyStatus {
     let mut status = status.clone();
+    status.gpu_hours_left = None;
     let hours = What::GpuHours.to_string();
     for holder in &mut status.holders {
         let uses = holder.uses.iter_mut().filter(|u| u.limit == hours);
@@ -172,6 +173,7 @@ fn status(
             .collect(),
         holder_count: count(all),
         full_count: count(full),
+        gpu_hours_left: hours_left(name, report),
         burnt,
         burnt_until: until,
         conditions: conditions(
@@ -192,6 +194,25 @@ fn wrong(name: &str, report: &LimitsReport) -> Option<String> {
     ))
 }
 
+/// Whole GPU-hours that are left to the holder that has least. None: they are not limited.
+fn hours_left(name: &str, report: &LimitsReport) -> Option<Quantity> {
+    let is_hours = |limit: &LimitId| limit.policy == name && limit.what == What::GpuHours;
+    let lines = report.lines.iter().filter(|(limit, _)| is_hours(limit));
+    let left = lines.map(|(limit, (_, max))| {
+        let most = i128::from(base_units(&limit.what, *max)).saturating_mul(HOUR);
+        let left = most.saturating_sub(burnt_seconds(limit, report)).max(0);
+        left.checked_div(HOUR).unwrap_or_default()
+    });
+    left.min().map(whole)
+}
+
+/// GPU-seconds that are burnt of a limit.
+fn burnt_seconds(limit: &LimitId, report: &LimitsReport) -> i128 {
+    let parts = report.burnt.get(limit).into_iter();
+    let parts = parts.flat_map(|(_, parts)| parts);
+    parts.fold(0, |sum, part| sum.saturating_add(part.gpu_seconds))
+}
+
 /// What is held of one limit.
 struct Use {
     used: i128,
@@ -203,10 +224,7 @@ impl Use {
     fn of(limit: &LimitId, used: i128, max: Amount, report: &LimitsReport) -> Self {
         let used = match &limit.what {
             What::GpuHours => {
-                let parts = report.burnt.get(limit).into_iter();
-                let burnt: i128 = parts
-                    .flat_map(|(_, parts)| parts)
-                    .fold(0, |sum, part| sum.saturating_add(part.gpu_seconds));
+                let burnt = burnt_seconds(limit, report);
                 burnt.checked_div(HOUR).unwrap_or_default()
             }
             _ => used,
@@ -323,4 +341,36 @@ fn conditions(
         ("Reconciling", false),
         ("Stalled", !active),
     ])
+}
+
+#[cfg(test)]
+mod tests {
+    use trellis_policies::quota::{Burnt, Holder};
+
+    use super::*;
+
+    #[test]
+    fn hours_that_are_left_are_those_of_the_holder_that_has_least_and_never_rounded_up() {
+        let of = |policy: &str, user: &str| LimitId {
+            policy: policy.to_owned(),
+            holder: Holder::Requester(user.to_owned()),
+            what: What::GpuHours,
+        };
+        let hundred = Quantity::new("100").amount().unwrap();
+        let mut report = LimitsReport::default();
+        for (limit, gpu_seconds) in [
+            (of("a", "ada"), 3_600),
+            (of("a", "bob"), 90 * 3_600 + 1),
+            (of("b", "ada"), 500 * 3_600),
+        ] {
+            report.lines.insert(limit.clone(), (0, hundred));
+            let parts = [(0, gpu_seconds - 1), (3_600, 1)];
+            let parts = parts.map(|(start, gpu_seconds)| Burnt { start, gpu_seconds });
+            report.burnt.insert(limit, (7_200, parts.to_vec()));
+        }
+        let left = |policy| hours_left(policy, &report).map(|left| left.as_str().to_owned());
+        assert_eq!(left("a").as_deref(), Some("9"));
+        assert_eq!(left("b").as_deref(), Some("0"));
+        assert_eq!(left("c"), None);
+    }
 }

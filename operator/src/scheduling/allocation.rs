@@ -26,7 +26,8 @@ pub fn told<C: Borrow<SlimDeviceClass>, N: Borrow<SlimNode>>(
 /// What a certificate says, in the words of the API. Where no node matches for
 /// want of a device that no node advertises and a DeviceClass offers, that is
 /// the reason.
-fn words<C: Borrow<SlimDeviceClass>, N: Borrow<SlimNode>>(
+#[must_use]
+pub fn words<C: Borrow<SlimDeviceClass>, N: Borrow<SlimNode>>(
     certificate: &Certificate,
     classes: &[C],
     nodes: impl Fn() -> Vec<N>,

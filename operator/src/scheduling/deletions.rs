@@ -65,6 +65,12 @@ impl Deletions {
         self.asked.retain(|uid, _| there.contains(uid.as_str()));
     }
 
+    /// Uids of the pods that have been asked for.
+    #[cfg(test)]
+    pub fn uids(&self) -> impl Iterator<Item = &String> {
+        self.asked.keys()
+    }
+
     /// When the next pause is over.
     #[must_use]
     pub fn next(&self, now: Instant) -> Option<Instant> {

@@ -90,6 +90,7 @@ pub(super) fn run_with(attempt: i64, more: serde_json::Value) -> Wish {
     let job = job.unwrap();
     Wish::Run(Arc::new(Run {
         job: job.into(),
+        read_at: tokio::time::Instant::now(),
         uid: "mine".to_owned(),
         attempt,
         submitted: Timestamp::UNIX_EPOCH,

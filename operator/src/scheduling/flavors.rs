@@ -18,6 +18,8 @@ pub struct Place {
     pub limits: Vec<PlannedLimit>,
     /// Whose job it is, where anybody knows.
     pub requester: Option<String>,
+    /// Version of the QuotaPolicies by which it was found.
+    pub quotas: u64,
 }
 
 /// What each flavor brings, as the engine was told: of what the watch has shown

@@ -17,7 +17,7 @@ use trellis_api::pod_group::{PodGroupPhase, PodGroupStatus};
 use super::deletions::Deletions;
 use super::journal;
 use super::wish::Wish;
-use crate::watch::PodView;
+use crate::watch::{GuestPod, PodView};
 
 /// A pod that is to go.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +30,19 @@ pub struct Doomed {
     pub force: bool,
     /// Seconds that it is given at most. None: what stands in its spec.
     pub grace: Option<u32>,
+}
+
+impl Doomed {
+    /// A pod that another controller made.
+    #[must_use]
+    pub fn external(name: &str, pod: &GuestPod) -> Self {
+        Self {
+            name: name.to_owned(),
+            uid: pod.uid.clone(),
+            force: false,
+            grace: Some(pod.grace),
+        }
+    }
 }
 
 /// Seconds for a pod that has nothing to save.
@@ -279,7 +292,7 @@ impl Gang<'_> {
             }
             waits = true;
             let force = pod.node.as_ref().is_some_and(|n| self.lost.contains(n));
-            let asks = !pod.deleting || force;
+            let asks = !pod.deleting || pod.stops_too_late || force;
             if asks && self.deletions.is_due(&pod.uid, force, self.clock) {
                 doomed.push(Doomed {
                     name: name.clone(),

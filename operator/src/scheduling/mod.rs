@@ -26,6 +26,7 @@ mod preflight;
 pub mod request;
 pub mod reserve;
 mod surplus;
+pub(crate) use surplus::{AT_ONCE, GROWS_EVERY};
 pub(crate) mod unsupported;
 pub mod volumes;
 mod wish;

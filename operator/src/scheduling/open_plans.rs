@@ -143,6 +143,8 @@ mod tests {
         PodView {
             uid: String::new(),
             job_uid: String::new(),
+            is_owned: true,
+            judged: Default::default(),
             group: "worker".to_owned(),
             index: 0,
             attempt: 1,
@@ -155,6 +157,7 @@ mod tests {
             phase: PodPhase::Pending,
             stuck: None,
             deleting: false,
+            stops_too_late: false,
             deleted: None,
             disrupted: false,
             checkpoint: None,

@@ -3,6 +3,7 @@
 //! node, so that there is nothing to be undone. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 use trellis_api::job::{FinishedPods, Framework, indexes};
@@ -12,6 +13,12 @@ use trellis_compiler::CompiledGroup;
 use super::gang::Member;
 use super::wish::Run;
 use crate::watch::PodView;
+
+/// Surplus pods of one job that the engine seeks places for at once.
+pub(crate) const AT_ONCE: usize = 32;
+/// Least time between two times that an elastic job grows: pods that join have all other pods
+/// begin again from their last checkpoint.
+pub(crate) const GROWS_EVERY: Duration = Duration::from_secs(60);
 
 /// How it stands with a pod beyond the gang.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -151,6 +158,8 @@ mod tests {
         let view = PodView {
             uid: "u".to_owned(),
             job_uid: "mine".to_owned(),
+            is_owned: true,
+            judged: Default::default(),
             group: group.to_owned(),
             index,
             attempt: 1,
@@ -163,6 +172,7 @@ mod tests {
             ready: true,
             stuck: None,
             deleting: false,
+            stops_too_late: false,
             deleted: None,
             disrupted: false,
             checkpoint: None,

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
+use tokio::time::Instant;
 use trellis_api::Reason;
 use trellis_api::job::AwaitedPods;
 use trellis_policies::AuthorizedJob;
@@ -62,6 +63,9 @@ pub struct Attempt {
 pub struct Run {
     /// What runs.
     pub job: Arc<AuthorizedJob>,
+    /// When the operator had read what it was built from: policies that were stored by then decide
+    /// about its place.
+    pub read_at: Instant,
     /// Uid of the TrainingJob.
     pub uid: String,
     /// Number of the attempt.

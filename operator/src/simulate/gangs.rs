@@ -5,9 +5,11 @@
 
 use std::time::Duration;
 
+use trellis_api::job::Restart;
 use trellis_scheduler::{
-    BorrowWithin, Gang, GangId, GroupName, Preemption, Queue, QueueName, QueueOrder, Quota,
-    Reclaim, ResourceName, Resources, TaskGroup, Time, WithinQueue,
+    BorrowWithin, Gang, GangId, GroupName, Node, Preemption, Queue, QueueName, QueueOrder, Quota,
+    Reclaim, ResourceName, Resources, TaskGroup, Time, Topology, TopologyMode, TopologyName,
+    TopologyRequest, WithinQueue,
 };
 
 use super::pools::{GPU, Pool};
@@ -23,6 +25,14 @@ const OCTAVES: u32 = 8;
 /// Time that a pod gets to stop.
 const GRACE: Duration = Duration::from_secs(30);
 const ROOT: &str = "all";
+/// The levels of the topology: labels of nodes.
+const BLOCK: &str = "block";
+/// The finer level, whose domains the summary counts.
+pub const RACK: &str = "rack";
+/// Nodes of a rack.
+const RACK_NODES: u32 = 8;
+/// Nodes of a block: four racks.
+const BLOCK_NODES: u32 = 32;
 /// Queues, their part of the jobs, their part of the GPUs, both in percent.
 const QUEUES: [(&str, usize, i64); 3] = [
     ("production", 20, 40),
@@ -43,6 +53,9 @@ pub struct Workload {
     pub seed: u64,
     /// Whether heads may be passed.
     pub order: QueueOrder,
+    /// Percentage of gangs that must be in one rack or, if a gang needs more nodes, in
+    /// one block.
+    pub close_percent: u8,
 }
 
 /// One in so many, counted up: the first row whose share is not used up.
@@ -99,13 +112,18 @@ struct User {
 }
 
 impl Workload {
-    /// The nodes, three queues below one, and the jobs as they come.
+    /// The nodes and their topology, three queues below one, and the jobs as they come.
     #[must_use]
     pub fn script(&self) -> Script {
         let mut script = Script::new();
         let start = Time::default();
-        for node in self.pool.nodes() {
-            script.at(start, Change::Node(node));
+        let topology = Topology {
+            name: TopologyName::new("network"),
+            levels: vec![BLOCK.to_owned(), RACK.to_owned()],
+        };
+        script.at(start, Change::Topology(topology));
+        for (number, node) in (0_u32..).zip(self.pool.nodes()) {
+            script.at(start, Change::Node(in_its_rack(node, number)));
         }
         for queue in self.queues() {
             script.at(start, Change::Queue(queue));
@@ -120,6 +138,13 @@ impl Workload {
         let mut jobs: Vec<Job> = (0..self.jobs)
             .filter_map(|number| self.job(number, &users, &mut random))
             .collect();
+        // Drawn apart, so that sizes, runtimes and times are those of any share.
+        let mut random = Random::new(self.seed.wrapping_add(1));
+        for job in &mut jobs {
+            if random.below(100) < usize::from(self.close_percent) {
+                job.gang.topology = Some(self.closeness(&job.gang));
+            }
+        }
         let gap = self.gap(&jobs);
         let mut at = start;
         for job in &mut jobs {
@@ -132,6 +157,22 @@ impl Workload {
             script.at(job.gang.submitted, Change::Job(Box::new(job)));
         }
         script
+    }
+
+    /// The finest level at which one domain has enough nodes; a block, if that can
+    /// be, where none has.
+    fn closeness(&self, gang: &Gang) -> TopologyRequest {
+        let gpus: f64 = gang.groups.iter().map(gpus).sum();
+        let fits = |nodes: u32| gpus <= f64::from(nodes) * self.pool.gpus as f64;
+        let (level, mode) = match (fits(RACK_NODES), fits(BLOCK_NODES)) {
+            (true, _) => (RACK, TopologyMode::Required),
+            (false, true) => (BLOCK, TopologyMode::Required),
+            (false, false) => (BLOCK, TopologyMode::Preferred),
+        };
+        TopologyRequest {
+            level: level.to_owned(),
+            mode,
+        }
     }
 
     /// Mean milliseconds between two jobs that make up the load.
@@ -218,9 +259,21 @@ impl Workload {
             runtime: Some(runtime),
             limit: None,
             hours: Vec::new(),
+            surplus: Vec::new(),
+            restart: Restart::default(),
             runs_as: format!("user-{who:02}"),
         })
     }
+}
+
+/// A node with the labels of its block and rack.
+fn in_its_rack(mut node: Node, number: u32) -> Node {
+    for (level, prefix, nodes) in [(BLOCK, "b", BLOCK_NODES), (RACK, "r", RACK_NODES)] {
+        let domain = number.checked_div(nodes).unwrap_or(0);
+        node.labels
+            .insert(level.to_owned(), format!("{prefix}{domain:03}"));
+    }
+    node
 }
 
 fn gpus(group: &TaskGroup) -> f64 {
@@ -240,6 +293,7 @@ mod tests {
             load: 0.8,
             seed,
             order: QueueOrder::Priority,
+            close_percent: 40,
         }
     }
 
@@ -263,6 +317,36 @@ mod tests {
         };
         assert_eq!(ids(1), ids(1));
         assert_ne!(ids(1), ids(2));
+    }
+
+    #[test]
+    fn share_of_gangs_asks_for_the_finest_domain_that_can_hold_them() {
+        let of = |close_percent| {
+            let workload = Workload {
+                close_percent,
+                ..workload(7)
+            };
+            jobs(workload.script())
+        };
+        let asked = |jobs: &[Job]| jobs.iter().filter(|j| j.gang.topology.is_some()).count();
+        assert_eq!(asked(&of(0)), 0);
+        assert!((700..900).contains(&asked(&of(40))));
+        let all = of(100);
+        for job in &all {
+            let asked = job.gang.topology.as_ref().unwrap();
+            let expected = match job.gang.groups[0].count {
+                0..=8 => (RACK, TopologyMode::Required),
+                9..=32 => (BLOCK, TopologyMode::Required),
+                _ => (BLOCK, TopologyMode::Preferred),
+            };
+            assert_eq!((asked.level.as_str(), asked.mode), expected);
+        }
+        let when = |jobs: Vec<Job>| -> Vec<_> {
+            let jobs = jobs.into_iter();
+            jobs.map(|j| (j.gang.id.clone(), j.runtime, j.gang.submitted))
+                .collect()
+        };
+        assert_eq!(when(of(0)), when(all), "nothing else is drawn otherwise");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use trellis_api::job::Restart;
 use trellis_scheduler::{
     Gang, GangId, GroupName, Queue, QueueName, QueueOrder, Resources, TaskGroup, Time,
 };
@@ -157,6 +158,8 @@ fn job(row: &Row<'_>, pools: &BTreeSet<&str>) -> Result<Job, HeliosError> {
         runtime: Some(seconds("duration_s")?),
         limit: None,
         hours: Vec::new(),
+        surplus: Vec::new(),
+        restart: Restart::default(),
         runs_as: format!("{pool}/{}", row.text("user")),
     })
 }

@@ -14,13 +14,13 @@ pub mod scenario;
 mod summary;
 mod table;
 
-pub use gangs::Workload;
+pub use gangs::{RACK, Workload};
 pub use helios::{HeliosError, Jobs};
 pub use openb::{Trace, run};
 pub use pools::{Pool, parse as parse_pools};
 pub use runner::{
-    Change, Event, Expect, Expectation, Held, Job, Options, Record, Runtimes, Script, Tell,
-    run as run_script, seconds, why,
+    Change, Event, Expect, Expectation, ExpectedJobs, Held, Job, Options, PodChange, PodEvent,
+    Record, RequiredLevel, Runtimes, Script, SurplusPod, Tell, run as run_script, seconds, why,
 };
-pub use summary::{SizeRow, Summary};
+pub use summary::{DomainSummary, SizeRow, Summary};
 pub use table::{Table, TableError};

@@ -34,6 +34,9 @@ pub struct Summary {
     pub longest_head_wait_seconds: Option<f64>,
     /// By how many devices the jobs ask for.
     pub by_size: Vec<SizeRow>,
+    /// Whole free racks, and gangs that need one. Only made-up workloads have them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub domains: Option<DomainSummary>,
     /// When the simulation ended, from its beginning.
     pub end_seconds: Option<f64>,
     /// Whether everything was as expected.
@@ -55,6 +58,51 @@ pub struct SizeRow {
     pub mean_wait_seconds: Option<f64>,
     /// From submission to end, as a multiple of the runtime; of 10 s where it was shorter.
     pub mean_bounded_slowdown: Option<f64>,
+}
+
+/// Whole free domains of a level, and gangs of the size of one that must be in one.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct DomainSummary {
+    /// The level, such as `rack`.
+    pub level: String,
+    /// How many domains there are.
+    pub domains: usize,
+    /// How many are free as a whole: the mean over time.
+    pub mean_free: f64,
+    /// The part of the time in which none is, in percent.
+    pub none_free_percent: f64,
+    /// Gangs of the size of a domain that started.
+    pub gangs: usize,
+    /// Their wait, from submission to the first start.
+    pub mean_wait_seconds: Option<f64>,
+    /// Half of them waited no longer.
+    pub p50_wait_seconds: Option<f64>,
+    /// 99 of 100 waited no longer.
+    pub p99_wait_seconds: Option<f64>,
+}
+
+impl DomainSummary {
+    /// For people, after the size classes.
+    fn table(&self) -> String {
+        let Self { level, domains, .. } = self;
+        let time = |seconds: Option<f64>| seconds.map_or("-".to_owned(), |s| format!("{s:.0} s"));
+        let rows = [
+            (
+                format!("free {level}s of {domains}"),
+                format!("{:.2}", self.mean_free),
+            ),
+            (
+                format!("no free {level}"),
+                format!("{:.2} %", self.none_free_percent),
+            ),
+            (format!("gangs of a {level}"), self.gangs.to_string()),
+            ("their mean wait".to_owned(), time(self.mean_wait_seconds)),
+            ("their p50 wait".to_owned(), time(self.p50_wait_seconds)),
+            ("their p99 wait".to_owned(), time(self.p99_wait_seconds)),
+        ];
+        let rows = rows.map(|(name, value)| format!("{name:<18} {value:>12}\n"));
+        format!("\n{}", rows.concat())
+    }
 }
 
 impl Summary {
@@ -107,6 +155,9 @@ impl Summary {
                 "{:<10} {:>8} {wait:>12} {slowdown:>18}\n",
                 row.gpus, row.jobs
             ));
+        }
+        if let Some(domains) = &self.domains {
+            text.push_str(&domains.table());
         }
         if !self.expects.is_empty() {
             text.push('\n');

@@ -93,6 +93,7 @@ facts! {
 
     JOBS: Gauge "jobs" ["queue", "phase"] "TrainingJobs; the queue is empty where none is known";
     WAITING: Gauge "jobs_waiting" ["queue", "reason"] "TrainingJobs that wait for a place, by why";
+    HELD_OLDEST: Gauge "jobs_held_oldest_seconds" ["phase"] "How long the TrainingJob has been Waiting (for something that it names) or Blocked that has been so longest; 0: none is";
     OLDEST_WAIT: Gauge "queue_oldest_wait_seconds" ["queue"] "How long the one has waited for a place that has waited longest";
     QUEUE_NOMINAL: Gauge "queue_nominal" ["queue", "flavor", "resource"] "Quota of the queue's own, in base units (cores, bytes, devices)";
     QUEUE_USED: Gauge "queue_used" ["queue", "flavor", "resource"] "What is held of it, in base units";
@@ -100,7 +101,8 @@ facts! {
     QUEUE_SHARE: Gauge "queue_share" ["queue"] "What the queue has had of late for its weight: the smallest has the next turn";
 
     DEVICES: Gauge "devices" ["resource", "state"] "Devices of nodes that take pods: allocatable, and of those held (by gangs), others (by other pods) and free";
-    NODES: Gauge "nodes" ["state"] "Nodes: ready, unschedulable, unhealthy or lost";
+    NODES: Gauge "nodes" ["state"] "Nodes: ready, unschedulable, unhealthy or lost (not ready for long, or deleted with pods of jobs still there)";
+    ADMISSION_POLICY: Gauge "admission_policy_in_force" ["policy"] "1: the admission policy of that name and its binding are as this version ships them; 0: one is missing or differs, and what rests on it is not believed";
     LEDGER_WRONG: Gauge "ledger_wrong_limits" [] "Limits of QuotaPolicies of which the ledger says something else than a recount, for some seconds at least";
 
     WEBHOOK_REQUESTS: Counter "webhook_requests" ["kind", "decision"] "Reviews that were answered, by the kind of the object (Other: none that is looked at, or not known in time) and what was decided: Allowed, Refused, Passed (nothing to look at) or Undecided";

@@ -21,6 +21,7 @@ use super::counts::{Labels, add};
 use super::facts::{self, Fact};
 use crate::commands::Commands;
 use crate::key::Key;
+use crate::policy::Guard;
 use crate::scheduling::Feed;
 use crate::serve::Identity;
 use crate::webhook::Readiness;
@@ -154,6 +155,7 @@ fn watches(gauges: &mut Gauges, ages: BTreeMap<String, Duration>) {
 fn process(gauges: &mut Gauges, world: &World, commands: &Commands) {
     gauges.one(facts::CACHES_SYNCED, flag(world.is_synced()));
     watches(gauges, world.watch_ages());
+    guards(gauges, world);
     let (due, oldest) = world.work.standing();
     gauges.one(facts::RECONCILES_DUE, count(due));
     let oldest = oldest.unwrap_or_default().as_secs_f64();
@@ -161,6 +163,15 @@ fn process(gauges: &mut Gauges, world: &World, commands: &Commands) {
     let (in_flight, limit) = commands.in_flight();
     gauges.one(facts::WRITES_IN_FLIGHT, count(in_flight));
     gauges.one(facts::WRITES_LIMIT, count(limit));
+}
+
+fn guards(gauges: &mut Gauges, world: &World) {
+    let guards = Guard::ALL.map(|guard| (guard.name(), world.guards.is_in_force(guard)));
+    let stamping = ("trellis-requested-by", world.stamping.is_in_force());
+    for (policy, is_in_force) in guards.into_iter().chain([stamping]) {
+        let labels = vec![("policy", policy.to_owned())];
+        gauges.tell(facts::ADMISSION_POLICY, labels, flag(is_in_force));
+    }
 }
 
 /// What one job counts as.
@@ -171,12 +182,17 @@ fn jobs(gauges: &mut Gauges, world: &World) {
     let mut phases: BTreeMap<Standing, usize> = BTreeMap::new();
     let mut waits: BTreeMap<(String, &'static str), usize> = BTreeMap::new();
     let mut oldest: BTreeMap<String, i64> = BTreeMap::new();
+    let mut held: BTreeMap<JobPhase, i64> = [(JobPhase::Waiting, 0), (JobPhase::Blocked, 0)].into();
     for job in world.jobs.all() {
         let queue = known_queue(world, &job);
         let Some(status) = &job.status else { continue };
         let Some(phase) = status.phase else { continue };
         let counted = phases.entry((queue.clone(), phase)).or_default();
         *counted = counted.saturating_add(1);
+        if let Some(longest) = held.get_mut(&phase) {
+            let since = status.held_since().unwrap_or(now);
+            *longest = now.duration_since(since).as_secs().max(*longest);
+        }
         if phase != JobPhase::Queued {
             continue;
         }
@@ -188,6 +204,11 @@ fn jobs(gauges: &mut Gauges, world: &World) {
         let waited = now.duration_since(since).as_secs().max(0);
         let longest = oldest.entry(queue).or_default();
         *longest = waited.max(*longest);
+    }
+    for (phase, seconds) in held {
+        let labels = vec![("phase", phase.as_str().to_owned())];
+        let seconds = approximate(i128::from(seconds));
+        gauges.tell(facts::HELD_OLDEST, labels, seconds);
     }
     for ((queue, phase), jobs) in phases {
         let labels = vec![("queue", queue), ("phase", phase.as_str().to_owned())];
@@ -229,6 +250,10 @@ fn nodes(gauges: &mut Gauges, world: &World) {
         let counted = states.entry(state).or_default();
         *counted = counted.saturating_add(1);
     }
+    let is_deleted = |node: &str| world.nodes.get(&Key::new("", node)).is_none();
+    let deleted = world.pods.nodes_where(is_deleted).len();
+    let lost = states.entry("lost").or_default();
+    *lost = lost.saturating_add(deleted);
     for (state, nodes) in states {
         gauges.tell(
             facts::NODES,

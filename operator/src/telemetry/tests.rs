@@ -55,6 +55,23 @@ fn busy() -> (Leading, Heard) {
     world
         .jobs
         .observed(Key::new("team-a", "other"), observe(made_up));
+    let mut blocked = job("blocked", "vision");
+    blocked["status"]["phase"] = json!("Blocked");
+    blocked["status"]["conditions"] = json!([{"type": "Stalled", "status": "True",
+        "reason": "NameConflict", "message": "", "lastTransitionTime": "1970-01-01T00:00:00Z"}]);
+    world
+        .jobs
+        .observed(Key::new("team-a", "blocked"), observe(blocked));
+    // A pod of a job, on a node whose object is deleted.
+    let pod = json!({"apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": "llm-w-0", "namespace": "team-a", "uid": "p", "resourceVersion": "1",
+            "labels": {"trellis.dev/job": "llm"}, "ownerReferences": [{
+                "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob", "name": "llm",
+                "uid": "llm", "controller": true}]},
+        "spec": {"nodeName": "gone", "containers": []}, "status": {"phase": "Running"}});
+    world
+        .pods
+        .apply(&Key::new("team-a", "llm-w-0"), &observe(pod));
     let _pods = world.pulse("pods");
     let counts = &world.counts;
     let took = Duration::from_millis(3);
@@ -147,10 +164,15 @@ async fn what_happens_and_how_things_stand_is_told() {
         "trellis_attempts_ended_total{reason=\"Unrecognized\"} 1",
         "trellis_jobs_ended_total{phase=\"Failed\",reason=\"PodFailed\"} 1",
         "trellis_writes_total{outcome=\"not_wanted\"} 1",
-        "trellis_nodes{state=\"lost\"} 0.0",
+        "trellis_nodes{state=\"lost\"} 1.0",
+        "trellis_jobs_held_oldest_seconds{phase=\"Waiting\"} 0.0",
     ] {
         assert!(text.lines().any(|l| l == line), "{line}: {text}");
     }
+    let held = text
+        .lines()
+        .find_map(|line| line.strip_prefix("trellis_jobs_held_oldest_seconds{phase=\"Blocked\"} "));
+    assert!(held.unwrap().parse::<f64>().unwrap() > 1e9, "{text}");
     let exemplar =
         "trellis_gang_start_duration_seconds_bucket{le=\"0.01\"} 1 # {job=\"team-a/llm\"}";
     assert!(text.contains(exemplar), "{text}");

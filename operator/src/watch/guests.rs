@@ -4,12 +4,15 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::PodSpec;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::Timestamp;
 use parking_lot::RwLock;
 use trellis_api::names;
 use trellis_scheduler::Resources;
 
+use super::judged::JudgedSpec;
 use super::pod_view::{PodPhase, PodView, phase};
+use super::pods::warn_of_change;
 use super::slim::SlimPod;
 use crate::key::Key;
 use crate::scheduling::request;
@@ -19,6 +22,25 @@ const INDEXES: [&str; 2] = [
     "batch.kubernetes.io/job-completion-index",
     "apps.kubernetes.io/pod-index",
 ];
+
+/// Seconds that an external pod is given to stop at most, as a job's: room that other gangs wait for
+/// must become free.
+const LONGEST_GRACE: i64 = 3_600;
+
+/// Seconds that a pod is given to stop. The API server takes a negative grace for one second.
+fn grace(own: Option<i64>) -> u32 {
+    let seconds = match own.unwrap_or(30) {
+        i64::MIN..0 => 1,
+        seconds => seconds.min(LONGEST_GRACE),
+    };
+    u32::try_from(seconds).unwrap_or(0)
+}
+
+/// True of a pod that was deleted with a longer grace than Trellis gives: that is cut.
+pub(super) fn stops_too_late(meta: &ObjectMeta) -> bool {
+    let given = meta.deletion_grace_period_seconds;
+    meta.deletion_timestamp.is_some() && given.is_some_and(|given| given > LONGEST_GRACE)
+}
 
 /// Pods of one group, by name.
 pub type Guests = BTreeMap<String, Arc<GuestPod>>;
@@ -54,8 +76,10 @@ pub struct GuestPod {
     pub node: Option<String>,
     /// Hash of the plan that bound it.
     pub plan: Option<String>,
-    /// The queue in which it counts, if it was Trellis that bound it. Users cannot write that.
+    /// The queue in which it counts, if it was Trellis that bound it.
     pub queue: Option<String>,
+    /// The annotations are believed: users could not write them, or a plan or this process says so.
+    pub is_believed: bool,
     /// The PodGroup whose gang it was bound as part of.
     pub with: Option<String>,
     /// The flavors that it was given there, by resource.
@@ -64,14 +88,18 @@ pub struct GuestPod {
     pub phase: PodPhase,
     /// True from the deletion's start until it is gone.
     pub deleting: bool,
+    /// It is being deleted with more than the longest grace.
+    pub stops_too_late: bool,
     /// What it holds of its node, or is to hold.
     pub request: Resources,
+    /// The part of its spec that policies judge.
+    pub judged: JudgedSpec,
     /// Its priority.
     pub priority: i32,
     /// The ServiceAccount that it runs as.
     pub service_account: Option<String>,
-    /// Seconds that it is given to stop.
-    pub grace: i64,
+    /// Seconds that it is given to stop, at most an hour.
+    pub grace: u32,
     /// Seconds that it may run.
     pub active_seconds: Option<i64>,
     /// Why it has no node, as its condition PodScheduled says.
@@ -107,14 +135,17 @@ impl GuestPod {
             node: pod.spec.node_name.clone(),
             plan: annotation(names::PLAN).cloned(),
             queue: annotation(names::PLACED_IN).cloned(),
+            is_believed: true,
             with: annotation(names::PLACED_WITH).cloned(),
             flavors: flavors(annotation(names::FLAVORS)),
             phase: phase(pod),
             deleting: meta.deletion_timestamp.is_some(),
+            stops_too_late: stops_too_late(meta),
             request: request::of_pod(pod),
+            judged: JudgedSpec::of(&pod.spec),
             priority: pod.spec.priority.unwrap_or(0),
             service_account: pod.spec.service_account_name.clone(),
-            grace: pod.spec.termination_grace_period_seconds.unwrap_or(30),
+            grace: grace(pod.spec.termination_grace_period_seconds),
             active_seconds: pod.spec.active_deadline_seconds,
             told: told.map(|c| {
                 let words = |word: &Option<String>| word.clone().unwrap_or_default();
@@ -149,7 +180,8 @@ impl GuestPod {
     /// it may.
     #[must_use]
     pub fn counts_in(&self) -> Option<&str> {
-        self.queue.as_deref().filter(|_| self.is_bound())
+        let is_ours = self.is_believed && self.is_bound();
+        self.queue.as_deref().filter(|_| is_ours)
     }
 
     /// The same of one that was bound as part of the gang that it names.
@@ -157,6 +189,21 @@ impl GuestPod {
     pub fn counts_with_its_gang(&self) -> Option<&str> {
         self.counts_in()
             .filter(|_| self.with.as_deref() == self.group())
+    }
+
+    /// Its annotations say the same of where it counts.
+    fn says_the_same(&self, other: &Self) -> bool {
+        let said = |pod: &Self| {
+            let place = (pod.plan.clone(), pod.queue.clone(), pod.with.clone());
+            (pod.uid.clone(), place, pod.flavors.clone())
+        };
+        said(self) == said(other)
+    }
+
+    /// A deletion of ours would end it sooner than it ends now.
+    #[must_use]
+    pub fn can_be_deleted(&self) -> bool {
+        !self.deleting || self.stops_too_late
     }
 
     /// It has no node, and is to have one.
@@ -214,8 +261,22 @@ impl Inner {
 impl GuestIndex {
     /// Takes a pod as the watch shows it. Gives it as it was and as it is, if anything of it that
     /// matters is another.
-    pub fn apply(&self, key: &Key, pod: &SlimPod) -> Option<[Option<Arc<GuestPod>>; 2]> {
+    ///
+    /// `believes`: whether what the pod says of where it counts is to be believed, and whether it has
+    /// not said it before.
+    pub fn apply(
+        &self,
+        key: &Key,
+        pod: &SlimPod,
+        believes: impl FnOnce(&GuestPod, bool) -> bool,
+    ) -> Option<[Option<Arc<GuestPod>>; 2]> {
         let mut now = GuestPod::of(pod);
+        let known = self.get(key);
+        if let Some(now) = now.as_mut().filter(|now| now.queue.is_some()) {
+            let known = known.as_deref().filter(|known| known.says_the_same(now));
+            now.is_believed =
+                known.is_some_and(|known| known.is_believed) || believes(now, known.is_none());
+        }
         let mut inner = self.inner.write();
         let before = inner.pods.get(key).cloned();
         if let (Some(before), Some(now)) = (&before, &mut now)
@@ -223,10 +284,15 @@ impl GuestIndex {
         {
             // Nothing takes these back: the watch is behind the answers to our writes.
             now.deleting |= before.deleting;
+            // Until it is bound its user may change it: policies are asked again then.
+            if before.is_bound() && now.judged.follow(&before.judged) {
+                warn_of_change(key, &now.judged);
+            }
             if now.node.is_none() && before.node.is_some() {
                 now.node.clone_from(&before.node);
                 now.plan.clone_from(&before.plan);
                 now.queue.clone_from(&before.queue);
+                now.is_believed = before.is_believed;
                 now.with.clone_from(&before.with);
                 now.flavors.clone_from(&before.flavors);
             }
@@ -264,8 +330,11 @@ impl GuestIndex {
         self.change(key, uid, |pod| {
             if pod.node.is_some() {
                 // The watch was faster.
+                pod.is_believed |=
+                    pod.plan.as_deref() == Some(by.plan) && pod.queue.as_deref() == Some(by.queue);
                 return;
             }
+            pod.is_believed = true;
             pod.node = Some(node.to_owned());
             pod.plan = Some(by.plan.to_owned());
             pod.queue = Some(by.queue.to_owned());
@@ -284,6 +353,17 @@ impl GuestIndex {
         let known = inner.pods.get(key).filter(|pod| pod.is_bound());
         shown.spec.node_name.is_none()
             && known.is_some_and(|pod| shown.metadata.uid.as_ref() == Some(&pod.uid))
+    }
+
+    /// Decides of all pods whether what they say of where they count is believed.
+    pub fn settle(&self, believes: impl Fn(&Key, &GuestPod) -> bool) {
+        let mut inner = self.inner.write();
+        for (key, pod) in &mut inner.pods {
+            let is_believed = pod.queue.is_none() || believes(key, pod);
+            if pod.is_believed != is_believed {
+                Arc::make_mut(pod).is_believed = is_believed;
+            }
+        }
     }
 
     /// A delete or an eviction of a pod was accepted.

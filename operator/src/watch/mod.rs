@@ -11,6 +11,7 @@ mod follow;
 mod guests;
 mod health;
 mod item;
+mod judged;
 pub(crate) mod pod_view;
 mod pods;
 mod pulse;

@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
-use trellis_api::names;
+use trellis_api::{names, owner};
 
+use super::guests::stops_too_late;
+use super::judged::JudgedSpec;
 use super::slim::{SlimContainer, SlimContainerStatus, SlimPod, SlimTerminated};
 use crate::key::Key;
 
@@ -14,8 +16,12 @@ use crate::key::Key;
 pub struct PodView {
     /// Uid.
     pub uid: String,
-    /// Uid of the TrainingJob that owns it.
+    /// Uid of the TrainingJob that it was created for.
     pub job_uid: String,
+    /// Its controller is that job, so the garbage collector deletes it with the job.
+    pub is_owned: bool,
+    /// The part of its spec that policies judge.
+    pub judged: JudgedSpec,
     /// Task group.
     pub group: String,
     /// Index in the group.
@@ -42,6 +48,8 @@ pub struct PodView {
     pub deleting: bool,
     /// When that was asked for. The beginning of time: before now, and nobody knows when.
     pub deleted: Option<Timestamp>,
+    /// It is being deleted with more than the longest grace.
+    pub stops_too_late: bool,
     /// True if someone disrupts it (condition DisruptionTarget).
     pub disrupted: bool,
     /// What it says of its last checkpoint.
@@ -130,28 +138,29 @@ impl PodPhase {
 }
 
 impl PodView {
-    /// The job that a pod belongs to and what we know of it. None for pods
-    /// that are not controlled by a TrainingJob, whatever their labels say.
+    /// The job that a pod belongs to and what we know of it. Its labels say which, since users can
+    /// write owners and not those labels. A pod without them is of the TrainingJob that controls
+    /// it, unless Trellis has bound it for another controller.
     #[must_use]
     pub fn of(pod: &SlimPod) -> Option<(Key, Self)> {
         let meta = &pod.metadata;
-        let owner = meta
-            .owner_references
-            .iter()
-            .flatten()
-            .find(|o| o.controller == Some(true))?;
-        if owner.kind != "TrainingJob" || !owner.api_version.starts_with("trellis.dev/") {
-            return None;
-        }
         let label = |key: &str| meta.labels.as_ref().and_then(|l| l.get(key));
         let annotation = |key: &str| meta.annotations.as_ref().and_then(|a| a.get(key));
+        let owner = owner::training_job(meta);
+        let (job, job_uid) = match (label(names::JOB), label(names::JOB_UID)) {
+            (Some(job), Some(uid)) => (job, uid),
+            _ if annotation(names::PLACED_IN).is_some() => return None,
+            _ => owner.map(|owner| (&owner.name, &owner.uid))?,
+        };
         let is_true = |type_: &str| {
             let mut all = pod.status.conditions.iter();
             all.any(|c| c.type_ == type_ && c.status == "True")
         };
         let view = Self {
             uid: meta.uid.clone().unwrap_or_default(),
-            job_uid: owner.uid.clone(),
+            job_uid: job_uid.clone(),
+            is_owned: owner.is_some_and(|owner| owner.uid == *job_uid),
+            judged: JudgedSpec::of(&pod.spec),
             group: label(names::GROUP).cloned().unwrap_or_default(),
             index: label(names::INDEX)
                 .and_then(|i| i.parse().ok())
@@ -170,12 +179,13 @@ impl PodView {
             stuck: stuck(pod).map(Arc::new),
             deleting: meta.deletion_timestamp.is_some(),
             deleted: deleted(meta),
+            stops_too_late: stops_too_late(meta),
             disrupted: is_true("DisruptionTarget"),
             ready: is_true("Ready"),
             checkpoint: checkpoint(pod).map(Arc::new),
         };
         let namespace = meta.namespace.as_deref().unwrap_or_default();
-        Some((Key::new(namespace, &owner.name), view))
+        Some((Key::new(namespace, job), view))
     }
 }
 

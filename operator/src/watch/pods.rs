@@ -1,10 +1,12 @@
 //! The pods of our jobs, by job.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use parking_lot::RwLock;
+use tracing::warn;
 
+use super::judged::JudgedSpec;
 use super::pod_view::PodView;
 use super::slim::SlimPod;
 use super::store::version;
@@ -124,7 +126,12 @@ impl PodIndex {
                 .get(&job)
                 .and_then(|pods| pods.get(key.name.as_ref()));
             // Nothing takes a deletion back: the watch is behind the answer to ours.
-            view.deleting |= before.is_some_and(|before| before.uid == view.uid && before.deleting);
+            if let Some(before) = before.filter(|before| before.uid == view.uid) {
+                view.deleting |= before.deleting;
+                if view.judged.follow(&before.judged) {
+                    warn_of_change(key, &view.judged);
+                }
+            }
             let change = Change::between(before, &view);
             let replaced = before
                 .filter(|before| before.uid != view.uid)
@@ -234,6 +241,17 @@ impl PodIndex {
         self.inner.read().jobs.get(job).cloned().unwrap_or_default()
     }
 
+    /// Nodes of which this holds, and that have a pod of a job.
+    #[must_use]
+    pub fn nodes_where(&self, holds: impl Fn(&str) -> bool) -> BTreeSet<String> {
+        let inner = self.inner.read();
+        let pods = inner.jobs.values().flat_map(|pods| pods.values());
+        let nodes = pods.filter_map(|pod| pod.node.as_deref());
+        let nodes: BTreeSet<&str> = nodes.collect();
+        let nodes = nodes.into_iter().filter(|node| holds(node));
+        nodes.map(str::to_owned).collect()
+    }
+
     /// Jobs that have a pod on one of the nodes.
     #[must_use]
     pub fn jobs_on(&self, nodes: impl Fn(&str) -> bool) -> Vec<Key> {
@@ -246,6 +264,12 @@ impl PodIndex {
             .map(|(job, _)| job.clone())
             .collect()
     }
+}
+
+/// Logs that a pod runs what no policy has judged.
+pub(super) fn warn_of_change(pod: &Key, judged: &JudgedSpec) {
+    let changed = judged.changes().unwrap_or_default();
+    warn!(%pod, %changed, "the spec of a pod was changed after policies had judged it");
 }
 
 #[cfg(test)]

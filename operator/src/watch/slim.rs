@@ -24,6 +24,7 @@ pub struct SlimMeta {
     generation: Option<i64>,
     creation_timestamp: Option<Time>,
     deletion_timestamp: Option<Time>,
+    deletion_grace_period_seconds: Option<i64>,
     labels: Option<BTreeMap<String, String>>,
     annotations: Option<BTreeMap<String, String>>,
     owner_references: Option<Vec<OwnerReference>>,
@@ -39,6 +40,7 @@ pub(super) fn slim<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectM
         generation: meta.generation,
         creation_timestamp: meta.creation_timestamp,
         deletion_timestamp: meta.deletion_timestamp,
+        deletion_grace_period_seconds: meta.deletion_grace_period_seconds,
         labels: meta.labels,
         annotations: meta.annotations,
         owner_references: meta.owner_references,
@@ -102,6 +104,8 @@ pub struct SlimPodSpec {
     pub resources: SlimResources,
     /// What it has against other pods.
     pub affinity: SlimPodAffinity,
+    /// Taints that it tolerates.
+    pub tolerations: Vec<core::Toleration>,
     /// The ServiceAccount that it runs as.
     pub service_account_name: Option<String>,
     /// Who is to find a node for it.
@@ -141,6 +145,8 @@ pub struct SlimPodAntiAffinity {
 pub struct SlimContainer {
     /// Its name.
     pub name: String,
+    /// Its image.
+    pub image: Option<String>,
     /// What it asks for.
     pub resources: SlimResources,
     /// `Always` makes an init container a sidecar (KEP-753).

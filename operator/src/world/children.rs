@@ -157,7 +157,8 @@ impl Sink<SlimPod> for Watched {
         if let Some(node) = self.world.daemon_pods.apply(&key, &object) {
             self.world.reserve_changed(node);
         }
-        let guest = self.world.guests.apply(&key, &object);
+        let believes = |pod: &GuestPod, is_new| self.world.believes(&key, pod, is_new);
+        let guest = self.world.guests.apply(&key, &object, believes);
         // Who hears it looks at what is known of the pod.
         if let Some(over) = over {
             self.world.tell(over);

@@ -2,7 +2,8 @@
 
 use super::World;
 use crate::key::Key;
-use crate::scheduling::guests::asks;
+use crate::policy::Guard;
+use crate::scheduling::guests::{asks, next};
 use crate::scheduling::{Feed, guests};
 use crate::watch::GuestPod;
 
@@ -11,6 +12,44 @@ impl World {
     /// about has changed.
     pub(super) fn look_again_at_guests(&self, mut concerned: impl FnMut(&str) -> bool) {
         self.look_again_at_guest_pods(|key, _| concerned(&key.namespace));
+    }
+
+    /// True if what a pod says of where it counts is to be believed: users could not write it, or the
+    /// plan of its gang names it. Before all is listed that is not known, and nothing is decided.
+    ///
+    /// An annotation that appeared while users could write it stays without effect.
+    pub(super) fn believes(&self, key: &Key, pod: &GuestPod, is_new: bool) -> bool {
+        let is_guarded = is_new && self.guards.is_in_force(Guard::ReservedKeys);
+        !self.is_synced() || is_guarded || self.plans(key, pod)
+    }
+
+    fn plans(&self, key: &Key, pod: &GuestPod) -> bool {
+        let group = pod.group().map(|group| Key::new(&key.namespace, group));
+        let group = group.and_then(|group| self.pod_groups.get(&group));
+        let group = group.filter(|group| guests::is_users(group));
+        let journal = group.as_ref().and_then(|group| group.status.as_ref());
+        let plan = journal.and_then(|journal| journal.plan.as_ref());
+        plan.is_some_and(|plan| {
+            let is_its = pod.plan.as_ref() == Some(&plan.hash) && pod.queue == plan.queue;
+            is_its && next::planned(plan).any(|(planned, _)| planned.uid == pod.uid)
+        })
+    }
+
+    /// All is listed: it is known now whether users can write where a pod counts.
+    pub(super) fn settle_guests(&self) {
+        self.guests.settle(|key, pod| self.believes(key, pod, true));
+    }
+
+    /// Pods that hold a node in a namespace which was not known before: which limits they draw on
+    /// depends on its labels.
+    pub(super) fn charge_guests_in(&self, namespace: &str) {
+        if !self.is_synced() {
+            return;
+        }
+        let held = |key: &Key, pod: &GuestPod| &*key.namespace == namespace && pod.is_bound();
+        for (key, pod) in self.guests.all_of(held) {
+            self.look_again_at_guest(&key, &pod);
+        }
     }
 
     /// The same of those pods of which this holds.

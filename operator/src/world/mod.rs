@@ -30,7 +30,7 @@ use trellis_api::{PodGroup, Queue, Reason, ResourceFlavor, Topology, TrainingJob
 
 use crate::controller::WorkQueue;
 use crate::key::Key;
-use crate::policy::{PolicySet, Stamping};
+use crate::policy::{Freshness, Guards, PolicySet, Stamping};
 use crate::quota::QuotaSet;
 use crate::scheduling::{self, Feed, Heard, Tell, guests};
 use crate::telemetry::Counts;
@@ -96,10 +96,14 @@ pub struct World {
     pub namespaces: Store<SlimNamespace>,
     /// Policies: who may run what.
     pub policies: PolicySet,
+    /// How new all policies are.
+    pub freshness: Freshness,
     /// QuotaPolicies: how much of it.
     pub quotas: QuotaSet,
     /// Whether stamps of who asks can be believed.
     pub stamping: Stamping,
+    /// The admission policies that keep users from what is Trellis' own.
+    pub guards: Guards,
     /// PriorityClasses.
     pub priority_classes: Store<PriorityClass>,
     /// Services: our own, and those that jobs name.
@@ -190,8 +194,10 @@ impl World {
             profiles: Profiles::default(),
             namespaces: Store::default(),
             policies: PolicySet::default(),
+            freshness: Freshness::default(),
             quotas: QuotaSet::default(),
             stamping: Stamping::default(),
+            guards: Guards::default(),
             priority_classes: Store::default(),
             services: Store::default(),
             network_policies: Store::default(),
@@ -268,13 +274,11 @@ impl World {
         (age >= UNSEEN).then(|| kind.clone())
     }
 
-    /// Labels of a namespace.
+    /// Labels of a namespace. None: the watch has not shown it, and an absent label says nothing.
     #[must_use]
-    pub fn namespace_labels(&self, namespace: &str) -> BTreeMap<String, String> {
-        let namespace = self.namespaces.get(&Key::new("", namespace));
-        namespace
-            .and_then(|n| n.metadata.labels.clone())
-            .unwrap_or_default()
+    pub fn namespace_labels(&self, namespace: &str) -> Option<BTreeMap<String, String>> {
+        let namespace = self.namespaces.get(&Key::new("", namespace))?;
+        Some(namespace.metadata.labels.clone().unwrap_or_default())
     }
 
     /// Tells the scheduler.
@@ -310,6 +314,7 @@ impl World {
             .unsynced
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| n.checked_sub(1));
         if before == Ok(1) {
+            self.settle_guests();
             self.synced.notify_waiters();
         }
     }

@@ -1,7 +1,8 @@
-//! The admission policies that stamp who asks, as the watches show them.
+//! The admission policies of the chart, as the watches show them: those that stamp who asks, and
+//! those that keep users from what is Trellis' own.
 
 use kube::Resource;
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 use super::{Watched, World};
 use crate::key::Key;
@@ -11,9 +12,27 @@ use crate::watch::{Sink, SlimAdmission};
 impl World {
     /// Says whether it is known who asks.
     pub(crate) fn tell_of_stamping(&self, since: &Since) {
+        if self.stamping.is_trusted() {
+            return;
+        }
         match since {
             Ok(since) => info!(%since, "who asks is known, of jobs created since"),
             Err(why) => warn!(%why, "who asks is not known: no job has a requester"),
+        }
+    }
+
+    /// Says whether users are kept from what is Trellis' own.
+    pub(crate) fn report_guards(&self) {
+        match self.guards.problem() {
+            None => info!("the admission policies for what is Trellis' own are in force"),
+            Some(why) => error!(%why, "an admission policy is not in force"),
+        }
+    }
+
+    /// Before everything is listed nothing is reported, and nobody is believed.
+    fn guards_changed(&self) {
+        if self.is_synced() {
+            self.report_guards();
         }
     }
 
@@ -32,13 +51,22 @@ impl<K: Resource<DynamicType = ()> + 'static> Sink<SlimAdmission<K>> for Watched
 
     fn apply(&self, _: Key, object: SlimAdmission<K>) {
         let stamping = &self.world.stamping;
-        let now = stamping.seen(&K::kind(&()), &object.metadata, &object.spec);
+        let kind = K::kind(&());
+        let now = stamping.seen(&kind, &object.metadata, &object.spec);
         self.world.stamping_changed(now);
+        let guards = &self.world.guards;
+        if guards.seen(&kind, &object.metadata, &object.spec) {
+            self.world.guards_changed();
+        }
     }
 
     fn delete(&self, key: &Key, uid: &str) {
-        let now = self.world.stamping.gone(&K::kind(&()), &key.name, uid);
+        let kind = K::kind(&());
+        let now = self.world.stamping.gone(&kind, &key.name, uid);
         self.world.stamping_changed(now);
+        if self.world.guards.gone(&kind, &key.name, uid) {
+            self.world.guards_changed();
+        }
     }
 
     fn synced(&self) {

@@ -80,10 +80,14 @@ impl Sink<SlimNamespace> for Watched {
             (meta.labels.clone(), meta.deletion_timestamp.is_some())
         };
         let before = self.world.namespaces.get(&key);
+        let is_new = before.is_none();
         let changed = before.is_none_or(|before| read(&before) != read(&object));
         self.world.namespaces.observed(key.clone(), object);
         if changed {
             self.namespace_changed(&key);
+        }
+        if is_new {
+            self.world.charge_guests_in(&key.name);
         }
     }
 

@@ -93,6 +93,34 @@ fn what_cannot_be_turned_is_told() {
     assert_eq!(run.err.matches("error: ").count(), 2, "{}", run.err);
 }
 
+/// A Queue that is there already is compared, and a difference is a note as any other.
+#[test]
+fn existing_queue_that_applying_changes_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("existing.yaml");
+    let existing = |default_for: &str| {
+        format!(
+            "apiVersion: v1\nkind: List\nitems:\n- apiVersion: trellis.dev/v1alpha1\n  kind: Queue\n  metadata: {{name: vision}}\n  spec: {{{default_for}}}\n"
+        )
+    };
+    std::fs::write(&file, existing("defaultFor: {}, weight: 7")).unwrap();
+    let run = import(&["-f", "queue.yaml", "--existing", file.to_str().unwrap()]);
+    assert_eq!(run.code, 0, "{run:?}");
+    let wanted =
+        "spec.weight: 7 stands in the Queue \"vision\" of the cluster, and applying this drops it";
+    assert!(
+        run.err.contains(wanted) && run.out.contains(wanted),
+        "{run:?}"
+    );
+    assert!(!run.err.contains("are not known"), "{run:?}");
+    std::fs::write(&file, existing("weight: heavy")).unwrap();
+    let run = import(&["-f", "queue.yaml", "--existing", file.to_str().unwrap()]);
+    assert_eq!((run.code, run.out.as_str()), (2, ""), "{run:?}");
+    // A cluster that cannot be asked is told of.
+    let run = import(&["-f", "queue.yaml"]);
+    assert!(run.err.contains("--existing FILE"), "{run:?}");
+}
+
 #[test]
 fn strict_fails_where_anything_is_told() {
     assert_eq!(import(&["-f", "job.yaml", "--strict"]).code, 1);

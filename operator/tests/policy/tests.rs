@@ -63,12 +63,40 @@ fn that_nothing_permits_is_told_where_nothing_forbids() {
     let of = |expected: &str| policy_in(&input(), &["test", "-"], &policy(expected));
     let run = of("decision: Allow");
     assert_eq!(run.code, 1);
-    assert!(
-        run.out.contains("expect decision: Deny with policies: []"),
-        "{}",
-        run.out
-    );
+    assert!(run.out.contains("expect decision: Abstain"), "{}", run.out);
     assert_eq!(of("decision: Deny\n    policies: []").code, 0);
+    assert_eq!(of("decision: Abstain").code, 0);
+}
+
+/// A forbid that holds is no abstention, in the object's own tests and in those of a file.
+#[test]
+fn request_that_is_forbidden_or_permitted_is_not_left_to_other_policies() {
+    for effect in ["forbid", "permit"] {
+        let policy = format!(
+            "apiVersion: trellis.dev/v1alpha1\nkind: ClusterAuthorizationPolicy\nmetadata: {{name: p}}\nspec:\n  cedar: |\n    {effect}(principal, action == Trellis::Action::\"UseFlavor\", resource == Trellis::ResourceFlavor::\"h100\");\n"
+        );
+        let request = |flavor: &str| {
+            format!(
+                "  - name: {flavor}\n    request: {{namespace: a, action: UseFlavor, resource: {{name: {flavor}}}}}\n    decision: Abstain\n"
+            )
+        };
+        let file = |flavor: &str| {
+            format!(
+                "{policy}---\napiVersion: trellis.dev/v1alpha1\nkind: PolicyTests\nmetadata: {{name: t}}\nspec:\n  tests:\n{}",
+                request(flavor)
+            )
+        };
+        let own = |flavor: &str| format!("{policy}  tests:\n{}", request(flavor));
+        for (text, code) in [
+            (own("a10"), 0),
+            (own("h100"), 1),
+            (file("a10"), 0),
+            (file("h100"), 1),
+        ] {
+            let run = policy_in(&input(), &["test", "-"], &text);
+            assert_eq!(run.code, code, "{text}\n{}{}", run.out, run.err);
+        }
+    }
 }
 
 /// What takes effect and does nothing is warned of.

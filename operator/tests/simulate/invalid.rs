@@ -53,6 +53,42 @@ fn what_is_wrong_is_told_with_its_place_and_its_fix() {
             "  - {at: 0s, expect: {placed: [nobody]}}\n".to_owned(),
         ),
         (
+            "pod",
+            format!("  - {{at: 0s, apply: {good}}}\n  - {{at: 1s, fail: {{pod: a-w-1}}}}\n"),
+        ),
+        (
+            "pod-field",
+            format!("  - {{at: 0s, apply: {good}}}\n  - {{at: 1s, fail: {{name: a-w-0}}}}\n"),
+        ),
+        (
+            "finished-pod",
+            "  - {at: 1s, finish: {pod: a-w-0}}\n".to_owned(),
+        ),
+        (
+            "expected-on",
+            "  - {at: 0s, expect: {on: {nobody: [gpu-0]}}}\n".to_owned(),
+        ),
+        (
+            "expected-count",
+            format!(
+                "  - {{at: 0s, apply: {good}}}\n  - {{at: 1s, expect: {{placed: {{of: [a]}}}}}}\n"
+            ),
+        ),
+        (
+            "expected-count-of",
+            format!(
+                "  - {{at: 0s, apply: {good}}}\n  - {{at: 1s, expect: {{placed: {{exactly: 2, of: [a]}}}}}}\n"
+            ),
+        ),
+        (
+            "expected-count-job",
+            "  - {at: 1s, expect: {placed: {exactly: 1, of: [nobody]}}}\n".to_owned(),
+        ),
+        (
+            "expected-jobs",
+            "  - {at: 1s, expect: {placed: 2}}\n".to_owned(),
+        ),
+        (
             "twice",
             format!("  - {{at: 0s, apply: {good}}}\n  - {{at: 0s, apply: {good}}}\n"),
         ),

@@ -6,8 +6,10 @@
 
 #[path = "../command/mod.rs"]
 mod command;
+mod decisions;
 mod documents;
 mod invalid;
+mod pods;
 mod replay;
 mod scenarios;
 mod traces;

@@ -19,6 +19,8 @@ use tokio::runtime::Runtime;
 /// Longest wait for a connection, and for an answer.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
+/// Longest wait for an answer of the scheduler, which answers from memory.
+const SCHEDULER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Who the commands are to the API server: its logs, and who owns what fields.
 pub const AGENT: &str = concat!("kubectl-trellis/", env!("CARGO_PKG_VERSION"));
@@ -28,6 +30,7 @@ pub struct Cluster {
     runtime: Runtime,
     client: Client,
     namespace: String,
+    patience: Option<Duration>,
 }
 
 impl std::fmt::Debug for Cluster {
@@ -78,6 +81,7 @@ impl Cluster {
             runtime,
             client,
             namespace,
+            patience: patience.unwrap_or(Some(SCHEDULER_TIMEOUT)),
         })
     }
 
@@ -91,6 +95,13 @@ impl Cluster {
     #[must_use]
     pub fn client(&self) -> &Client {
         &self.client
+    }
+
+    /// How long to wait for an answer of the scheduler: `--request-timeout`, else five seconds.
+    /// None: as long as it takes.
+    #[must_use]
+    pub fn patience(&self) -> Option<Duration> {
+        self.patience
     }
 
     /// Waits for what is asked.

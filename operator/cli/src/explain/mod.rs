@@ -139,7 +139,10 @@ async fn look(site: &Site, name: &GangName) -> anyhow::Result<Option<Known>> {
             let api = Api::<QueueState>::all(site.cluster.client().clone());
             let denied =
                 |error: Unread| site.explain(error, "get queuestates.visibility.trellis.dev");
-            visible::one(&api, &queue).await.map_err(denied)?.told()
+            visible::one(&api, &queue, site.cluster.patience())
+                .await
+                .map_err(denied)?
+                .told()
         }
         None => None,
     };
@@ -173,7 +176,7 @@ where
     let api = Api::<K>::namespaced(site.cluster.client().clone(), &site.namespace);
     let right = format!("get {}.{}", K::plural(&()), K::group(&()));
     for gang in gangs {
-        let told = visible::one(&api, &gang.served()).await;
+        let told = visible::one(&api, &gang.served(), site.cluster.patience()).await;
         match told.map_err(|error| site.explain(error, &right))? {
             Visible::Told(told) => return Ok(Some((gang.clone(), told))),
             Visible::Nothing => {}

@@ -105,7 +105,7 @@ impl Subject {
         match self {
             Self::Job(_) => {
                 let status = self.job_status()?;
-                Some((status.reason, status.message.clone().unwrap_or_default()))
+                Some((status.reason, status.full_message().to_owned()))
             }
             Self::PodGroup(group) => {
                 let status = group.status.as_ref()?;

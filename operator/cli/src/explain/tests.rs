@@ -1,5 +1,6 @@
 use super::*;
 use serde_json::{Value, json};
+use trellis_api::Reason;
 
 fn known(status: Value, explanation: Value, queue: Value) -> Known {
     let job = json!({
@@ -79,6 +80,28 @@ fn waits() -> Known {
 #[test]
 fn a_job_that_waits_for_nodes() {
     insta::assert_snapshot!(text(&waits(), false));
+}
+
+#[test]
+fn job_that_can_never_start_has_neither_a_turn_nor_a_start() {
+    for reason in Reason::ALL.iter().copied() {
+        let mut known = waits();
+        let explanation = known.explanation.as_mut().unwrap();
+        explanation.reason = Some(reason);
+        explanation.expected_start = None;
+        let text = text(&known, false);
+        let never = text.contains("can never start as it is");
+        assert_eq!(never, reason.is_never(), "{text}");
+        assert_eq!(text.contains("number 1 of queue"), !never, "{text}");
+        assert_eq!(text.contains("no start is foreseen"), !never, "{text}");
+    }
+    assert_eq!(
+        Reason::ALL
+            .iter()
+            .filter(|reason| reason.is_never())
+            .count(),
+        4
+    );
 }
 
 #[test]

@@ -179,6 +179,13 @@ fn gangs_why(known: &Known) -> Option<Why> {
 
 /// Its turn, and when it starts.
 fn turn(explanation: &Explanation, now: Timestamp) -> String {
+    if explanation.reason.is_some_and(Reason::is_never) {
+        let queue = &explanation.queue;
+        let never = format!(
+            "  it can never start as it is: the job, queue {queue} or the nodes must change\n"
+        );
+        return paint(&never, Tone::Bad);
+    }
     let place = match explanation.position {
         Some(position) => format!("number {position} of queue {}", explanation.queue),
         None => format!(

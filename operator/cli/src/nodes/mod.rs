@@ -55,14 +55,14 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let cluster = Cluster::connect(&options.reach.access(), AGENT, None)?;
     cluster.wait_for(async {
         let api = Api::<NodeState>::all(cluster.client().clone());
-        let look = async || shown(&seen(&api).await?, options);
+        let look = async || shown(&seen(&api, cluster.patience()).await?, options);
         let every = options.watch.then(|| Duration::from_secs(options.interval));
         Ok(rounds(options.output, every, look).await?.into())
     })
 }
 
-async fn seen(api: &Api<NodeState>) -> Result<Vec<NodeState>, Unseen> {
-    let seen = visible::all(api).await.map_err(|error| {
+async fn seen(api: &Api<NodeState>, patience: Option<Duration>) -> Result<Vec<NodeState>, Unseen> {
+    let seen = visible::all(api, patience).await.map_err(|error| {
         let is_denied = error.is_denied();
         Unseen::new(is_denied, error.explain(&hints()))
     })?;
@@ -82,6 +82,15 @@ fn hints() -> Hints {
         rights: "the ClusterRole trellis-platform has it: list nodestates.visibility.trellis.dev"
             .to_owned(),
         otherwise: None,
+    }
+}
+
+/// The answer where no node is left to show.
+fn none(options: &Options) -> &'static str {
+    match (options.bad, options.free) {
+        (true, _) => "no node is bad\n",
+        (_, true) => "no node has devices free\n",
+        _ => "there is no node\n",
     }
 }
 
@@ -110,7 +119,7 @@ fn shown(nodes: &[NodeState], options: &Options) -> Result<Look, Unseen> {
         return Ok(text.into());
     }
     if of.is_empty() {
-        return Ok("there is no such node\n".to_owned().into());
+        return Ok(none(options).to_owned().into());
     }
     let wide = options.output == Some(Format::Wide);
     let mut text = match options.map {

@@ -96,6 +96,30 @@ fn drawn() {
 }
 
 #[test]
+fn empty_selection_says_what_no_node_is() {
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: Options,
+    }
+    for (given, full, said) in [
+        (&["nodes", "--bad"][..], false, "no node is bad\n"),
+        (&["nodes", "--free"], true, "no node has devices free\n"),
+        (&["nodes"], true, "there is no node\n"),
+    ] {
+        let options = <Line as clap::Parser>::parse_from(given).options;
+        let well = node("gpu-1", "r1", [8, 0, 0], json!({}));
+        let nodes = if full && given.len() == 1 {
+            vec![]
+        } else {
+            vec![well]
+        };
+        let look = shown(&nodes, &options).unwrap();
+        assert_eq!(look.text, said, "{given:?}");
+    }
+}
+
+#[test]
 fn a_node_without_devices_or_domains() {
     let bare = json!({"apiVersion": "visibility.trellis.dev/v1alpha1", "kind": "NodeState",
         "metadata": {"name": "cpu-1"}, "schedulable": true, "otherPods": 0});

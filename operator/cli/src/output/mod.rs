@@ -31,6 +31,14 @@ pub fn print(text: &str) -> anyhow::Result<bool> {
     written(&mut anstream::stdout(), text)
 }
 
+/// Writes to standard error what would go to standard output if that were not for a script.
+///
+/// # Errors
+/// If it cannot be written.
+pub fn print_aside(text: &str) -> anyhow::Result<bool> {
+    written(&mut anstream::stderr(), text)
+}
+
 fn written(out: &mut impl std::io::Write, text: &str) -> anyhow::Result<bool> {
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Ok(()) => Ok(true),

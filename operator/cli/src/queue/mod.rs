@@ -105,6 +105,7 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
 
 async fn look(site: &Site, options: &Options) -> Result<Seen, Unseen> {
     let client = || site.cluster.client().clone();
+    let patience = site.cluster.patience();
     let denied = |error: Unread| {
         let is_denied = error.is_denied();
         let error = site.explain(error, "list queuedjobs.visibility.trellis.dev");
@@ -113,7 +114,7 @@ async fn look(site: &Site, options: &Options) -> Result<Seen, Unseen> {
     let mut seen = Seen::default();
     let everywhere = options.place.namespace.is_none();
     let mut jobs = match everywhere {
-        true => visible::all(&Api::<QueuedJob>::all(client()))
+        true => visible::all(&Api::<QueuedJob>::all(client()), patience)
             .await
             .map_err(denied)?,
         false => Visible::Denied(String::new()),
@@ -124,7 +125,7 @@ async fn look(site: &Site, options: &Options) -> Result<Seen, Unseen> {
     {
         told_of = None;
         let api = Api::<QueuedJob>::namespaced(client(), &site.namespace);
-        jobs = visible::all(&api).await.map_err(denied)?;
+        jobs = visible::all(&api, patience).await.map_err(denied)?;
         if everywhere {
             seen.notes.push(format!(
                 "jobs of namespace {:?} alone: to see all takes the right to list queuedjobs.visibility.trellis.dev in all namespaces",
@@ -160,7 +161,7 @@ async fn look(site: &Site, options: &Options) -> Result<Seen, Unseen> {
         let labelled = labels::list(&api, selector).await.map_err(error)?;
         labels::keep(&mut seen.jobs, &labelled);
     }
-    let queues = visible::all(&Api::<QueueState>::all(client()))
+    let queues = visible::all(&Api::<QueueState>::all(client()), patience)
         .await
         .map_err(denied)?;
     seen.queues = queues.told();

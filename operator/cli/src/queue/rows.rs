@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 
 use k8s_openapi::jiff::Timestamp;
+use trellis_api::Reason;
 use trellis_api::job::JobPhase;
 use trellis_api::visibility::{GangName, QueueState, QueuedJob};
 
@@ -141,6 +142,7 @@ fn eta(job: &QueuedJob, now: Timestamp) -> String {
             })
         };
     let eta = match waits(job) {
+        true if job.reason.is_some_and(Reason::is_never) => Some("never as it is".to_owned()),
         true => known("starts", job.expected_start.as_ref()),
         false => known("ends", job.expected_end.as_ref()),
     };

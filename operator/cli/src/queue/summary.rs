@@ -1,5 +1,6 @@
 //! The queues: quota, what is used and borrowed of it, and the share by which turns go. Pure.
 
+use trellis_api::Reason;
 use trellis_api::quantity::Amount;
 use trellis_api::visibility::{QueueResource, QueueState};
 
@@ -106,16 +107,17 @@ fn weight(thousandths: i64) -> String {
 }
 
 fn state(queue: &QueueState, is_first: bool) -> Cell {
+    let why = || {
+        let reason = queue.reason.map(|reason| format!("{reason}: "));
+        let message = queue.message.clone().unwrap_or_default();
+        format!("{}{message}", reason.unwrap_or_default())
+    };
     match (is_first, queue.active) {
         (false, _) | (_, None) => "".into(),
-        (_, Some(true)) => Cell::new("Active", Tone::Good),
-        (_, Some(false)) => {
-            let reason = queue.reason.map(|reason| format!("{reason}: "));
-            let message = queue.message.clone().unwrap_or_default();
-            Cell::new(
-                format!("{}{message}", reason.unwrap_or_default()),
-                Tone::Bad,
-            )
+        (_, Some(true)) if queue.reason == Some(Reason::QuotaBypassed) => {
+            Cell::new(why(), Tone::Waits)
         }
+        (_, Some(true)) => Cell::new("Active", Tone::Good),
+        (_, Some(false)) => Cell::new(why(), Tone::Bad),
     }
 }

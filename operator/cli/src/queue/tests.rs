@@ -82,6 +82,19 @@ const ALL: Which<'static> = Which {
 };
 
 #[test]
+fn queue_by_which_quota_is_passed_is_told_beside_its_state() {
+    let queues = json!([{"apiVersion": "visibility.trellis.dev/v1alpha1", "kind": "QueueState",
+        "metadata": {"name": "default"}, "weight": 1000, "active": true, "pending": 0,
+        "admitted": 0, "reason": "QuotaBypassed", "message": "the queue has no quota"}]);
+    let seen = seen(json!([]), queues);
+    let text = summary::text(seen.queues.iter().flatten(), false);
+    assert!(
+        text.contains("QuotaBypassed: the queue has no quota"),
+        "{text}"
+    );
+}
+
+#[test]
 fn all_that_waits_and_runs() {
     insta::assert_snapshot!(text(&busy(), ALL, false, Some(120)));
 }

@@ -7,6 +7,7 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use anyhow::Context as _;
 use k8s_openapi::jiff::Timestamp;
 use kube::Api;
 use kube::api::PostParams;
@@ -16,7 +17,7 @@ use trellis_api::TrainingJob;
 use crate::cluster::{Followed, Unread, follow};
 use crate::exit::Exit;
 use crate::given::settle;
-use crate::output::{print, warn};
+use crate::output::{print, print_aside, warn};
 use crate::target::{Place, Site, said};
 use crate::wait::Patience;
 use progress::{Progress, Seen};
@@ -41,9 +42,34 @@ pub struct Options {
     /// Have the API server and the admission webhook judge the jobs, and create none.
     #[arg(long, value_name = "server", value_parser = ["server"], num_args = 0..=1, require_equals = true, default_missing_value = "server", conflicts_with = "wait")]
     dry_run: Option<String>,
+    /// For scripts: each job as it was created, a line each (json), or its name as other commands
+    /// take it (name). Standard output then has nothing else, and what --wait tells goes to
+    /// standard error.
+    #[arg(short, long, value_enum, value_name = "FORMAT")]
+    output: Option<Print>,
     /// Where.
     #[command(flatten)]
     place: Place,
+}
+
+/// How what was created is printed.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+enum Print {
+    /// As JSON, a line for each.
+    Json,
+    /// As kinds and names.
+    Name,
+}
+
+/// The text of a job that was created.
+fn created_text(job: &TrainingJob, output: Option<Print>, dry_run: bool) -> anyhow::Result<String> {
+    let name = job.metadata.name.as_deref().unwrap_or_default();
+    Ok(match output {
+        Some(Print::Json) => format!("{}\n", serde_json::to_string(job).context("as JSON")?),
+        Some(Print::Name) => format!("trainingjob.trellis.dev/{name}\n"),
+        None if dry_run => format!("trainingjob.trellis.dev/{name} submitted (dry run)\n"),
+        None => format!("trainingjob.trellis.dev/{name} submitted\n"),
+    })
 }
 
 /// Submits the jobs.
@@ -75,8 +101,8 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
         let mut worst = Exit::Done;
         let mut created = Vec::new();
         for job in jobs {
-            let name = job.metadata.name.clone().unwrap_or_default();
-            match create(&site, &job, options.dry_run.is_some()).await {
+            let name = job.likely_name().unwrap_or_default();
+            match create(&site, &job, options).await {
                 Ok(Some(job)) => created.push(job),
                 Ok(None) => worst = worst.max(Exit::Not),
                 // The others are tried all the same, and those that are there waited for.
@@ -120,22 +146,17 @@ fn api(site: &Site, job: &TrainingJob) -> Api<TrainingJob> {
 async fn create(
     site: &Site,
     job: &TrainingJob,
-    dry_run: bool,
+    options: &Options,
 ) -> anyhow::Result<Option<TrainingJob>> {
+    let dry_run = options.dry_run.is_some();
     let params = PostParams {
         dry_run,
         field_manager: Some(MANAGER.to_owned()),
     };
-    let name = job.metadata.name.clone().unwrap_or_default();
+    let name = job.likely_name().unwrap_or_default();
     match api(site, job).create(&params, job).await {
         Ok(created) => {
-            let how = if dry_run {
-                "submitted (dry run)"
-            } else {
-                "submitted"
-            };
-            let name = created.metadata.name.as_deref().unwrap_or_default();
-            print(&format!("trainingjob.trellis.dev/{name} {how}\n"))?;
+            print(&created_text(&created, options.output, dry_run)?)?;
             Ok(Some(created))
         }
         Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => {
@@ -181,7 +202,11 @@ async fn until_the_end(
     let mut unwritten = None;
     let look = |job: Option<&TrainingJob>| {
         let Seen { line, end } = progress.look(job, Timestamp::now());
-        match line.map_or(Ok(true), |line| print(&line)) {
+        let told = |line: String| match options.output {
+            Some(_) => print_aside(&line),
+            None => print(&line),
+        };
+        match line.map_or(Ok(true), told) {
             Ok(true) => {}
             // Nobody is there who would hear the end.
             Ok(false) => return ControlFlow::Break(Exit::Done),
@@ -240,6 +265,28 @@ mod tests {
             assert!(line(wrong).is_none(), "{wrong:?}");
         }
         assert!(line(&["--wait", "--timeout", "5m"]).is_some());
+    }
+
+    #[test]
+    fn created_job_is_printed_as_the_script_asks() {
+        let job: TrainingJob = serde_json::from_value(serde_json::json!({
+            "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
+            "metadata": {"name": "train-x7k2p", "generateName": "train-", "namespace": "ml"},
+            "spec": {"taskGroups": []},
+        }))
+        .unwrap();
+        let text = |output| created_text(&job, output, false).unwrap();
+        assert_eq!(
+            text(Some(Print::Name)),
+            "trainingjob.trellis.dev/train-x7k2p\n"
+        );
+        let json = text(Some(Print::Json));
+        assert_eq!(json.matches('\n').count(), 1, "{json}");
+        assert_eq!(serde_json::from_str::<TrainingJob>(&json).unwrap(), job);
+        assert_eq!(
+            text(None),
+            "trainingjob.trellis.dev/train-x7k2p submitted\n"
+        );
     }
 
     #[test]

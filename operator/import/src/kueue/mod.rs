@@ -6,6 +6,7 @@
 pub(crate) mod failure;
 mod flavor;
 mod job;
+mod priority;
 mod queue;
 mod quota;
 
@@ -18,6 +19,7 @@ use crate::pod::Said;
 
 pub(crate) use flavor::{flavor, topology};
 pub(crate) use job::job;
+pub(crate) use priority::workload_priority_class;
 pub(crate) use queue::{cluster_queue, cohort, local_queue};
 
 const QUEUE_NAME: &str = "kueue.x-k8s.io/queue-name";
@@ -44,11 +46,17 @@ pub(crate) fn labels(root: &Fields<'_>, context: &Context, draft: &mut Draft) ->
         }
     }
     if let Some(class) = labels.at(PRIORITY_CLASS) {
-        draft.spec.priority_class_name = class.as_text();
-        class.note(
-            "is a WorkloadPriorityClass, which orders the queue alone; here it is a PriorityClass of that name, which pods bear too",
-            "make one (scheduling.k8s.io/v1) of the same value",
-        );
+        let name = class.as_text();
+        if !name
+            .as_ref()
+            .is_some_and(|name| context.has_priority_class(name))
+        {
+            class.note(
+                "is a WorkloadPriorityClass, which orders the queue alone; here it is a PriorityClass of that name, which pods bear too",
+                "give its document too, or make one (scheduling.k8s.io/v1) of the same value",
+            );
+        }
+        draft.spec.priority_class_name = name;
     }
     match labels.at(QUEUE_NAME) {
         Some(label) => {

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use k8s_openapi::api::scheduling::v1::PriorityClass;
 use trellis_api::document;
 use trellis_api::{Queue, ResourceFlavor, Topology, TrainingJob};
 use trellis_import::{json, yaml};
@@ -67,6 +68,7 @@ fn what_is_printed_is_valid() {
                 "Queue" => document.valid::<Queue>().err(),
                 "ResourceFlavor" => document.valid::<ResourceFlavor>().err(),
                 "Topology" => document.valid::<Topology>().err(),
+                "PriorityClass" => document.decode::<PriorityClass>().err(),
                 other => panic!("{other}"),
             };
             assert_eq!(wrong, None, "{name}");

@@ -155,6 +155,7 @@ fn containers_without_an_amount_take_that_of_the_options() {
     let options = Options {
         cpu: Some(Quantity::new("2")),
         memory: Some(Quantity::new("4Gi")),
+        ..Options::default()
     };
     let imported = import(&documents(&text), &options);
     assert_eq!(imported[0].problems, []);

@@ -13,6 +13,7 @@ mod golden;
 mod invalid;
 mod nothing_lost;
 mod policies;
+mod priority;
 mod queues;
 mod rules;
 

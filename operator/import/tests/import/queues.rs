@@ -1,9 +1,9 @@
 //! Queues, and those that they are below.
 
 use serde_json::Value;
-use trellis_import::Imported;
+use trellis_import::{Imported, Options, import};
 
-use super::of;
+use super::{documents, of};
 
 fn kueue(kind: &str, name: &str, spec: &str) -> String {
     format!(
@@ -151,6 +151,41 @@ fn a_parent_of_another_system_is_told() {
     let text = kueue("ClusterQueue", "a", "{}") + &volcano("b", "{parent: a}");
     let told = told(&of(&text)[1]);
     assert!(told[0].contains("another system's document"), "{told:?}");
+}
+
+/// `kubectl apply` drops what it applied before and no longer finds.
+#[test]
+fn what_applying_drops_changes_or_adds_of_an_existing_queue_is_told() {
+    let existing = "apiVersion: trellis.dev/v1alpha1\nkind: Queue\nmetadata: {name: vision}\nspec: {parent: research, defaultFor: {}, weight: 2000}\n";
+    let text = kueue(
+        "ClusterQueue",
+        "vision",
+        "{cohort: root, queueingStrategy: StrictFIFO, fairSharing: {weight: 2}}",
+    );
+    let with = |existing: &str| {
+        let existing = documents(existing);
+        let existing = existing.iter().map(|document| document.decode().unwrap());
+        let options = Options {
+            existing: existing.collect(),
+            ..Options::default()
+        };
+        import(&documents(&text), &options)
+    };
+    let told = told(&with(existing)[0]);
+    for wanted in [
+        "spec.parent: \"research\" stands in the Queue \"vision\" of the cluster, and applying this makes it \"root\"",
+        "spec.defaultFor: {} stands in the Queue \"vision\" of the cluster, and applying this drops it",
+        "spec.order: \"StrictFIFO\" is not in the Queue \"vision\" of the cluster, and applying this adds it",
+    ] {
+        assert!(
+            told.iter().any(|n| n.starts_with(wanted)),
+            "{wanted}: {told:?}"
+        );
+    }
+    assert!(!told.iter().any(|n| n.contains("weight")), "{told:?}");
+    // A parent that the cluster has is not made anew.
+    let root = existing.replace("vision", "root");
+    assert_eq!(printed(&with(&root)), [queue("vision", "root")]);
 }
 
 /// The webhook of Volcano refuses it, and files need not have met it.

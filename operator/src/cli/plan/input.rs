@@ -88,8 +88,11 @@ impl Input {
         let is_job = document.kind == "TrainingJob" && document.api_version == OUR_VERSION;
         if is_job && to_plan {
             match document.valid::<TrainingJob>() {
-                Ok(job) => self.jobs.push(Given {
-                    job,
+                Ok(mut job) => self.jobs.push(Given {
+                    job: {
+                        job.metadata.name = job.likely_name();
+                        job
+                    },
                     document,
                     file: file.to_owned(),
                 }),

@@ -234,6 +234,7 @@ fn given(engine: &Engine, flavors: &Flavors, gang: &GangId, placement: Placement
         // Nobody asks a plan for its journal.
         limits: Vec::new(),
         requester: None,
+        quotas: 0,
     }
 }
 
@@ -246,6 +247,7 @@ fn kept(key: &Key, compiled: &CompiledJob, snapshot: &Snapshot) -> Option<Place>
         groups: plan.groups.clone(),
         limits: plan.limits.clone(),
         requester: plan.requester.clone(),
+        quotas: 0,
     })
 }
 

@@ -30,7 +30,7 @@ pub(super) struct Options {
     /// Queues, `ResourceFlavors`, Topologies, `RuntimeProfiles`, policies, `QuotaPolicies`,
     /// Nodes, Pods, `PriorityClasses`, Namespaces, Services, claims and volumes.
     /// `PodGroups`, `ResourceQuotas`, `DaemonSets` and `DeviceClasses` are not looked at; pods
-    /// start at once and never fail; GPU-hours begin with nothing burnt. YAML; - is
+    /// start at once and fail only by an event; GPU-hours begin with nothing burnt. YAML; - is
     /// standard input.
     #[arg(value_name = "FILES")]
     files: Vec<PathBuf>,
@@ -55,6 +55,10 @@ pub(super) struct Options {
     /// How many jobs are made up.
     #[arg(long, value_name = "N", default_value_t = 2_000, value_parser = jobs, requires = "workload")]
     jobs: usize,
+    /// Percentage of made-up gangs that must be in one rack of 8 nodes or, if a gang
+    /// needs more nodes, in one block of 4 racks.
+    #[arg(long, value_name = "PERCENT", default_value_t = 40, value_parser = clap::value_parser!(u8).range(0..=100), requires = "workload")]
+    close: u8,
     /// What everything that is drawn is drawn with. Of a scenario that names none
     /// and of traces 42, if not said.
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = seed)]
@@ -209,6 +213,7 @@ fn timed(
         },
         unknown_percent: options.unknown,
         seed: options.seed.or(seed).unwrap_or(SEED),
+        domains: options.workload.map(|Made::Gangs| simulate::RACK),
     };
     let start = Instant::now();
     let summary = simulate::run_script(script, how, &mut |record| printer.record(record));

@@ -66,6 +66,7 @@ pub(super) fn workload(options: &Options) -> anyhow::Result<Workload> {
         load,
         seed: options.seed(),
         order: options.order.into(),
+        close_percent: options.close,
     })
 }
 

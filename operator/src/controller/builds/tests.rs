@@ -4,6 +4,7 @@ mod children;
 mod decided;
 mod evicted;
 mod limits;
+mod namespace;
 mod place;
 
 use serde_json::{Value, json};
@@ -16,6 +17,7 @@ use trellis_policies::cedar::{Loader, ObjectKey, Policies, PolicyObject};
 use super::*;
 use crate::controller::dereference;
 use crate::scheduling::fixtures::{policies, spec_with};
+use crate::watch::SlimNamespace;
 use crate::world::World;
 
 /// A world with one job, "ns/j", and what it is built from.
@@ -39,6 +41,7 @@ impl Case {
         }))
         .unwrap();
         case.world.jobs.observed(key(), job);
+        case.namespace(json!({}));
         case.queue("default", json!({}));
         case.world.policies.replace(policies());
         case
@@ -53,6 +56,21 @@ impl Case {
         }))
         .unwrap();
         self.world.queues.observed(Key::new("", name), queue);
+    }
+
+    /// The namespace of the job has these labels.
+    fn namespace(&mut self, labels: Value) {
+        let namespace: SlimNamespace = serde_json::from_value(json!({
+            "metadata": {"name": "ns", "uid": "ns", "resourceVersion": self.next(), "labels": labels},
+        }))
+        .unwrap();
+        self.world
+            .namespaces
+            .observed(Key::new("", "ns"), namespace);
+    }
+
+    fn namespace_is_not_shown(&self) {
+        self.world.namespaces.remove(&Key::new("", "ns"));
     }
 
     fn delete_queue(&self, name: &str) {

@@ -36,8 +36,7 @@ impl Evaluation<'_> {
 
     /// The same again, with the pods that are still there.
     pub(super) fn still_evicted(self) -> Next {
-        let message = self.o.status.message.clone().unwrap_or_default();
-        let message = self.until_they_are_gone(&message);
+        let message = self.until_they_are_gone(self.o.status.full_message());
         self.say_evicted(message)
     }
 

@@ -199,7 +199,7 @@ impl Evaluation<'_> {
 }
 
 /// Seconds before a restart that so many came before.
-pub(super) fn backoff(restart: &Restart, times: u32) -> i64 {
+pub(crate) fn backoff(restart: &Restart, times: u32) -> i64 {
     let first = restart.backoff_seconds();
     let most = restart.max_backoff_seconds();
     let doubled = i64::from(2).saturating_pow(times);

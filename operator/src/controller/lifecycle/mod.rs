@@ -29,6 +29,7 @@ mod waiting;
 pub(in crate::controller) use ailing::Ailing;
 pub(in crate::controller) use awaited::Awaited;
 pub use excluded::avoid_for;
+pub(crate) use failed::backoff;
 pub(in crate::controller) use finished::Finished;
 pub(in crate::controller) use roster::Named;
 pub use types::{Next, Observed, Standing};
@@ -37,10 +38,10 @@ use std::borrow::Cow;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
-use trellis_api::Reason;
 use trellis_api::condition::Verdict;
 use trellis_api::job::{JobPhase, PodCounts, TrainingJobSpec, TrainingJobStatus};
 use trellis_api::pod_group::PodGroupPhase;
+use trellis_api::{Reason, fact};
 
 use crate::scheduling::{Attempt, Wish, has_all, makes_room};
 use crate::watch::PodView;
@@ -246,7 +247,7 @@ impl<'a> Evaluation<'a> {
         );
         self.status.phase = Some(phase);
         self.status.reason = Some(reason);
-        self.status.message = Some(message);
+        self.status.message = Some(fact(&message));
         Next {
             status: Some(self.status),
             wish,

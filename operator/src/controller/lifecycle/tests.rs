@@ -234,6 +234,8 @@ impl Case {
                 let pod = PodView {
                     uid: format!("pod-{attempt}-{index}"),
                     job_uid: UID.to_owned(),
+                    is_owned: true,
+                    judged: Default::default(),
                     group: group.clone(),
                     index,
                     attempt,
@@ -246,6 +248,7 @@ impl Case {
                     phase: phase.clone(),
                     stuck: None,
                     deleting: false,
+                    stops_too_late: false,
                     deleted: None,
                     disrupted: false,
                     checkpoint: None,

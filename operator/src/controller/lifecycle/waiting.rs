@@ -88,11 +88,11 @@ impl Evaluation<'_> {
             let (reason, message) = match (&self.o.journal.reason, &self.o.status.reason) {
                 // Of what is over it is said what came of it, not how its place is given back.
                 (_, Some(reason @ Reason::StageComplete)) if is_of_before => {
-                    (*reason, self.o.status.message.clone().unwrap_or_default())
+                    (*reason, self.o.status.full_message().to_owned())
                 }
                 (Some(reason), _) => (*reason, self.o.journal.message.clone().unwrap_or_default()),
                 (None, Some(reason)) if self.o.status.phase == Some(JobPhase::Restarting) => {
-                    (*reason, self.o.status.message.clone().unwrap_or_default())
+                    (*reason, self.o.status.full_message().to_owned())
                 }
                 _ => (
                     Reason::PodsTerminating,

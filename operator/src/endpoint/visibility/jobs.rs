@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time as MetaTime;
 use kube::api::ObjectMeta;
 use serde_json::{Value, json};
 use trellis_api::visibility::{QueuedJob, Served};
-use trellis_api::{Queue, Reason, TrainingJob};
+use trellis_api::{Queue, Reason, TrainingJob, fact};
 use trellis_scheduler::{
     Forecast, Gang, GangId, GangSnapshot, NodeName, Placement, Snapshot, StandingSnapshot, Time,
 };
@@ -21,7 +21,6 @@ pub(in crate::endpoint) use guest::NOMINATED;
 use super::age;
 use super::table::{Column, Row};
 use crate::key::Key;
-use crate::policy::requester;
 use crate::scheduling::{gang, guests};
 
 /// What the rows are made of.
@@ -99,12 +98,14 @@ where
         let status = job.as_ref().and_then(|job| job.status.as_ref());
         if let Some(job) = &job {
             row.metadata.creation_timestamp = job.metadata.creation_timestamp.clone();
-            row.user = requester(&job.metadata).map(|requester| requester.user);
         }
         if let Some(status) = status {
+            // As the operator believed it: the stamp may be forged.
+            let policy = status.policy.as_ref();
+            row.user = policy.and_then(|policy| policy.requester.clone());
             row.phase = status.phase;
             row.reason = status.reason;
-            row.message = status.message.clone();
+            row.message = status.message.as_deref().map(fact);
         }
         if let Some(guest) = (self.guest)(&key) {
             row.metadata.creation_timestamp = guest.created();
@@ -112,6 +113,7 @@ where
             // What is bound says nothing more of why it waited.
             let reason = guest.reason(is_nominated).filter(|_| holds.is_none());
             (row.reason, row.message) = reason.unzip();
+            row.message = row.message.as_deref().map(fact);
         }
         row.priority = gang.priority;
         (row.gpus, row.pods) = size(gang);

@@ -106,7 +106,9 @@ impl Committer {
     }
 
     async fn try_one(&self, namespace: &str, pod: &Leaver) -> Result<Option<Kept>, WriteError> {
-        let tried = self.commands.evict(namespace, &pod.name, &pod.uid, true);
+        let tried = self
+            .commands
+            .evict(namespace, &pod.name, &pod.uid, None, true);
         Ok(match tried.await? {
             Eviction::Begun | Eviction::Gone => None,
             Eviction::Kept(why) => Some(Kept {

@@ -1,4 +1,4 @@
-//! Pods are evicted: as a delete with their own grace, that budgets may put off.
+//! Pods are evicted: as a delete that budgets may put off.
 
 use futures::StreamExt;
 use futures::stream;
@@ -30,7 +30,7 @@ impl Committer {
         let key = Key::new(&job.namespace, &pod.name);
         let evicted = self
             .commands
-            .evict(&job.namespace, &pod.name, &pod.uid, false)
+            .evict(&job.namespace, &pod.name, &pod.uid, pod.grace, false)
             .await;
         match evicted {
             Ok(Eviction::Begun) => self.going(&key, &pod.uid),

@@ -12,6 +12,7 @@ use tracing::{info, warn};
 use trellis_api::Reason;
 use trellis_api::pod_group::{NominatedVictim, Plan, PlannedPod};
 
+use super::fresh::JudgedBy;
 use super::{Committer, Outcome};
 use crate::commands::WriteError;
 use crate::key::Key;
@@ -44,6 +45,8 @@ pub struct GuestPlan {
     pub mounts: Mounts,
     /// Since when they have waited. None: an earlier leader knew.
     pub since: Option<Timestamp>,
+    /// By what it was decided that they may. None: the plan is written down already.
+    pub judged: Option<JudgedBy>,
 }
 
 /// A place, and who leaves it first.
@@ -55,6 +58,8 @@ pub struct GuestNomination {
     pub plan: Plan,
     /// The claims that they mount.
     pub mounts: Mounts,
+    /// By what it was decided that they may.
+    pub judged: JudgedBy,
     /// Who leaves.
     pub victims: Vec<NominatedVictim>,
     /// The same in words.
@@ -74,6 +79,7 @@ impl Committer {
             uid,
             plan,
             mounts,
+            judged,
             victims,
             message,
         } = nomination;
@@ -85,6 +91,9 @@ impl Committer {
             Ok(Some(kept)) => return Outcome::Kept(kept),
             Ok(None) => {}
             Err(error) => return error.into(),
+        }
+        if let Err(outcome) = self.policies_are_those(&unit, &judged, &stop).await {
+            return outcome;
         }
         if stop.is_cancelled() {
             return Outcome::Done;
@@ -107,6 +116,9 @@ impl Committer {
     ) -> Outcome {
         let _promise = self.promises.of(&unit);
         if let Err(outcome) = self.can_bind(&unit, &wanted.mounts) {
+            return outcome;
+        }
+        if let Err(outcome) = self.policies_allow(&unit, &wanted, &stop).await {
             return outcome;
         }
         if stop.is_cancelled() {
@@ -174,6 +186,9 @@ impl Committer {
         if let Err(outcome) = self.can_bind(&unit, &wanted.mounts) {
             return outcome;
         }
+        if let Err(outcome) = self.policies_allow(&unit, &wanted, &stop).await {
+            return outcome;
+        }
         match self.bind_all(&unit, &wanted, &stop).await {
             Ok(()) if stop.is_cancelled() => Outcome::Done,
             Ok(()) => {
@@ -187,6 +202,18 @@ impl Committer {
                 let unbound = self.unbind_guests(&unit, &claims, &wanted.plan.hash).await;
                 unbound.err().unwrap_or(outcome)
             }
+        }
+    }
+
+    async fn policies_allow(
+        &self,
+        unit: &Key,
+        wanted: &GuestPlan,
+        stop: &CancellationToken,
+    ) -> Result<(), Outcome> {
+        match &wanted.judged {
+            Some(judged) => self.policies_are_those(unit, judged, stop).await,
+            None => Ok(()),
         }
     }
 

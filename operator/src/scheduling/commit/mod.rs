@@ -10,6 +10,7 @@ mod delete;
 mod elsewhere;
 mod evict;
 mod fill;
+mod fresh;
 mod guests;
 mod nominate;
 mod open;
@@ -38,6 +39,7 @@ use crate::world::World;
 
 use bind::Promises;
 pub use budgets::Kept;
+pub use fresh::JudgedBy;
 pub use guests::{GuestNomination, GuestPlan};
 pub use nominate::Nomination;
 

@@ -72,6 +72,8 @@ impl Committer {
         if let Some(kept) = self.kept(&victims).await? {
             return Err(Outcome::Kept(kept));
         }
+        self.policies_are_as_new(job, run, place.quotas, stop)
+            .await?;
         if stop.is_cancelled() {
             return Err(Outcome::Done);
         }

@@ -44,6 +44,8 @@ impl Committer {
         self.can_bind(job, &bind::of_plan(run, &plan, &actual))?;
         self.has_names(job, run, &plan, &actual)?;
         self.has_children(job, &run.uid, run.job.compiled().has_hosts())?;
+        self.policies_are_as_new(job, run, place.quotas, stop)
+            .await?;
         let open = open_plan(run, &plan, &actual);
         let whole = open.whole();
         self.open_plans

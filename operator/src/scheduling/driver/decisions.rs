@@ -83,14 +83,12 @@ impl Driver {
         }
     }
 
-    /// Why a gang waits, in the words of the API, and when that ends if room is
-    /// kept for it.
+    /// Why a gang waits, in the words of the API.
     pub(super) fn told(&self, id: &GangId, certificate: &Refusal) -> Certificate {
         let world = self.committer.world();
         let classes = world.device_classes.all();
         let nodes = || world.nodes.all();
-        let (reason, mut message) =
-            allocation::told(&self.engine, id, certificate, &classes, nodes);
+        let (reason, mut message) = allocation::words(certificate, &classes, nodes);
         let run = self.gangs.get(&gang::job_of(id)).and_then(Gang::run);
         let claim = run.and_then(|run| volumes::one_node(&run.volumes, reason));
         message.extend(claim.into_iter().flat_map(|why| ["; ".to_owned(), why]));
@@ -140,6 +138,7 @@ impl Driver {
             groups,
             limits: limits.map(quota::planned).unwrap_or_default(),
             requester: limits.and_then(|limits| limits.requester.clone()),
+            quotas: limits.map_or(0, |limits| limits.version),
         }
     }
 

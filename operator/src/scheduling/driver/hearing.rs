@@ -93,6 +93,8 @@ impl Driver {
             Feed::Wish(job, None) => {
                 self.take_back_wish(&job);
                 self.close_plan(&job, touched);
+                // Pods that it has left are stopped.
+                self.reap(&job);
             }
             Feed::Unsaid(job) => {
                 self.unadopted.remove(&job);

@@ -16,7 +16,7 @@ impl Driver {
             return BTreeMap::new();
         };
         let world = self.committer.world();
-        let namespace = world.namespace_labels(&job.namespace);
+        let namespace = world.namespace_labels(&job.namespace).unwrap_or_default();
         let label = |node: &str, key: &str| {
             let node = world.nodes.get(&Key::new("", node))?;
             node.metadata.labels.as_ref()?.get(key).cloned()
@@ -34,7 +34,7 @@ impl Driver {
             .iter()
             .filter(|(_, s)| matches!(s.inside, Inside::Waiting | Inside::Nominated));
         let concerned = waiting.filter(|(job, state)| {
-            let namespace = world.namespace_labels(&job.namespace);
+            let namespace = world.namespace_labels(&job.namespace).unwrap_or_default();
             state.run().is_some_and(|run| {
                 Neighbour::new(run.job.compiled(), &namespace, &state.actual)
                     .is_kept_out_by(repulsion)

@@ -1,6 +1,7 @@
 //! What the engine knows of one gang's place.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
@@ -11,6 +12,7 @@ use trellis_scheduler::{Gang, NodeName, Placement};
 
 use super::{Driver, Inside};
 use crate::key::Key;
+use crate::policy::Guard;
 use crate::scheduling::{Wish, gang, guests, journal};
 use crate::watch::PodPhase;
 
@@ -190,7 +192,7 @@ impl Driver {
                 let gang = gang::gang(run.job.compiled(), &ticket, &state.actual);
                 self.with_prediction(job, gang)
             }
-            None => gang::of_pod_group(job, group),
+            None => self.of_pod_group(job, group),
         };
         gang.draws = match limits {
             Some(limits) => limits.draws(),
@@ -208,6 +210,17 @@ impl Driver {
                 self.engine.drop_assumed(&gang::pod_key(&pod));
             }
         }
+    }
+
+    /// A gang as its PodGroup says it. Where users can write that, it keeps nobody from preempting
+    /// the gang.
+    fn of_pod_group(&self, job: &Key, group: &PodGroup) -> Gang {
+        let mut gang = gang::of_pod_group(job, group);
+        if !self.committer.world().guards.is_in_force(Guard::PodGroups) {
+            gang.preemptible = true;
+            gang.min_runtime = Duration::ZERO;
+        }
+        gang
     }
 
     /// Pods of which the status says that they have ended, and need not come again, hold nothing.
@@ -244,7 +257,7 @@ impl Driver {
             }
         }
         self.gangs.entry(job.clone()).or_default().inside = Inside::Nominated;
-        let mut gang = gang::of_pod_group(job, group);
+        let mut gang = self.of_pod_group(job, group);
         gang.draws = self.planned_draws(plan);
         self.engine.restore_nomination_in(
             gang,

@@ -16,16 +16,11 @@ use crate::key::Key;
 use crate::scheduling::flavors::Place;
 use crate::scheduling::gang::{self, Member};
 use crate::scheduling::keeper::{Dismissed, Vacancy};
-use crate::scheduling::surplus::{self, Seat};
+use crate::scheduling::surplus::{self, AT_ONCE, GROWS_EVERY, Seat};
 use crate::scheduling::wish::Run;
 use crate::watch::{PodPhase, PodView};
 use crate::world::Certificate;
 
-/// Pods of one job beyond its gang that the engine seeks places for at once.
-const AT_ONCE: usize = 32;
-/// Least time between two times that a job grows. Whoever joins has all others begin again from
-/// their last checkpoint.
-const GROWS_EVERY: Duration = Duration::from_secs(60);
 /// How long nobody is sought for a pod that could not be created.
 const REFUSED_FOR: Duration = Duration::from_secs(60);
 /// How long a budget may put off that one of them leaves: then it is deleted.

@@ -7,7 +7,7 @@ use crate::leader::Leadership;
 use crate::scheduling::Feed;
 use crate::scheduling::fixtures::run;
 use crate::scheduling::open_plans::OpenPlan;
-use crate::watch::{Sink, SlimNode};
+use crate::watch::{Sink, SlimNode, SlimPod};
 use crate::world::{Watched, World};
 
 /// A driver whose API server does not answer.
@@ -195,6 +195,63 @@ async fn a_gang_takes_the_node_it_suspects_whenever_it_is_wished_for_anew() {
     let news = driver.heard.take();
     hear(&mut driver, news);
     assert_eq!(driver.gangs[&job].inside, Inside::Placed);
+}
+
+/// A pod of the job "team-a/llm" with that uid, which may have lost its owner.
+fn pod_of(uid: &str, is_owned: bool, phase: &str) -> SlimPod {
+    let owners = match is_owned {
+        true => serde_json::json!([{"apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
+            "name": "llm", "uid": uid, "controller": true}]),
+        false => serde_json::json!([]),
+    };
+    decoded(serde_json::json!({
+        "metadata": {"name": format!("{uid}-{is_owned}-{phase}"), "namespace": "team-a",
+            "uid": format!("{uid}-{is_owned}-{phase}"), "ownerReferences": owners,
+            "labels": {"trellis.dev/job": "llm", "trellis.dev/job-uid": uid}},
+        "spec": {"nodeName": "n0"}, "status": {"phase": phase},
+    }))
+}
+
+/// The garbage collector deletes the pods that a job owned, and no others.
+#[tokio::test]
+async fn pod_without_owner_is_deleted_once_its_job_is_gone() {
+    let mut driver = driver();
+    let job = Key::new("team-a", "llm");
+    let world = driver.committer.world().clone();
+    let watched = Watched::new(&world);
+    for uid in ["before", "now"] {
+        for is_owned in [true, false] {
+            let pod = pod_of(uid, is_owned, "Running");
+            watched.apply(Key::of(&pod.metadata), pod);
+        }
+    }
+    let over = pod_of("before", false, "Succeeded");
+    watched.apply(Key::of(&over.metadata), over);
+    let mut stopped = |meta: serde_json::Value| -> Vec<String> {
+        if !meta.is_null() {
+            let job_of_now: TrainingJob = decoded(serde_json::json!({
+                "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
+                "metadata": meta, "spec": {"taskGroups": []},
+            }));
+            watched.apply(job.clone(), job_of_now);
+        }
+        driver.orphans.clear();
+        driver.reap(&job);
+        let asked = driver.orphans.get(&job).into_iter();
+        asked.flat_map(|orphans| orphans.asked_for()).collect()
+    };
+    let mut meta = serde_json::json!({"name": "llm", "namespace": "team-a", "uid": "now",
+        "resourceVersion": "1"});
+    let old = "before-false-Running".to_owned();
+    assert_eq!(stopped(meta.clone()), std::slice::from_ref(&old));
+    // A finalizer keeps the job, and the garbage collector waits for it.
+    meta["deletionTimestamp"] = serde_json::json!("2026-01-01T00:00:00Z");
+    meta["resourceVersion"] = serde_json::json!("2");
+    let left = ["now-false-Running", "now-true-Running"].map(str::to_owned);
+    let [left, owned] = left;
+    assert_eq!(stopped(meta), [old.clone(), left.clone(), owned]);
+    world.jobs.deleted(&job, "now");
+    assert_eq!(stopped(serde_json::Value::Null), [old, left]);
 }
 
 pub(super) fn decoded<T: serde::de::DeserializeOwned>(value: serde_json::Value) -> T {

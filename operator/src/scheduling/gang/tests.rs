@@ -143,6 +143,7 @@ fn a_plan_says_the_flavors_of_its_place_and_its_hash_is_of_them_too() {
         groups: Flavors::default().planned(&given),
         limits: Vec::new(),
         requester: None,
+        quotas: 0,
     };
     let plan = journal::plan(run, &place, Timestamp::UNIX_EPOCH);
     assert_eq!(flavors(&plan), given);

@@ -182,7 +182,10 @@ pub fn find(
         let message = "there are no pods".to_owned();
         return Err(Certificate::waits(Reason::MembersMissing, message));
     };
-    let labels = world.namespace_labels(namespace);
+    let labels = world.namespace_labels(namespace).ok_or_else(|| {
+        let missing = lookup::unseen_namespace(namespace);
+        Certificate::waits(missing.reason, missing.message)
+    })?;
     let group = place.group();
     let queue = queue(world, &labels, place, pods)?;
     let queue_name = queue.metadata.name.clone().unwrap_or_default();
@@ -264,7 +267,11 @@ pub fn find(
         groups,
         one_node,
         claims,
-        grace: members.iter().map(|m| m.pod.grace).max().unwrap_or(30),
+        grace: members
+            .iter()
+            .map(|m| i64::from(m.pod.grace))
+            .max()
+            .unwrap_or(30),
         active_seconds,
         joins,
         allowed,

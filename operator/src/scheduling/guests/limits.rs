@@ -49,14 +49,20 @@ impl Total {
     }
 }
 
-/// The limits that pods draw on which have their place: whose they are says which. What they may ask
-/// for was answered before.
+/// The limits that placed pods draw on: whose they are says which. None: the watch has not shown
+/// the namespace.
 #[must_use]
-pub fn held_limits(world: &World, namespace: &str, queue: &str, accounts: &Accounts) -> JobLimits {
+pub fn held_limits(
+    world: &World,
+    namespace: &str,
+    queue: &str,
+    accounts: &Accounts,
+) -> Option<JobLimits> {
+    let namespace_labels = world.namespace_labels(namespace)?;
     let found = world.queues.get(&Key::new("", queue));
     let asking = Asking {
         namespace,
-        namespace_labels: &world.namespace_labels(namespace),
+        namespace_labels: &namespace_labels,
         queue,
         queue_spec: &found.map(|queue| queue.spec.clone()).unwrap_or_default(),
         service_account: None,
@@ -66,7 +72,7 @@ pub fn held_limits(world: &World, namespace: &str, queue: &str, accounts: &Accou
         gpus: 0,
         runtime_seconds: Some(0),
     };
-    judge(world, &asking, accounts).0
+    Some(judge(world, &asking, accounts).0)
 }
 
 /// The limits of QuotaPolicies, unless they forbid it whatever room there is.

@@ -136,12 +136,42 @@ impl Gang<'_> {
     /// What is to be done next.
     #[must_use]
     pub fn next(&self) -> Step {
+        if let Some(step) = self.stop_late() {
+            return step;
+        }
         match self.journal.phase.unwrap_or_default() {
             PodGroupPhase::Pending | PodGroupPhase::Finished => self.pending(),
             PodGroupPhase::Nominated => self.nominated(),
             PodGroupPhase::Committing => self.committing(),
             PodGroupPhase::Placed => self.placed(),
             PodGroupPhase::Unwinding => self.unwinding(),
+        }
+    }
+
+    /// A binding may commit after its plan has been undone: its answer was lost, and the pod had no
+    /// node when it was read. Such a pod would hold what the rest of its gang lacks.
+    fn stop_late(&self) -> Option<Step> {
+        let undone = &self.journal.undone_plans;
+        let is_late = |pod: &GuestPod| {
+            let plan = pod.plan.as_ref();
+            pod.counts_with_its_gang().is_some() && plan.is_some_and(|plan| undone.contains(plan))
+        };
+        let late = self
+            .bound()
+            .filter(|(_, pod)| is_late(pod) && pod.can_be_deleted());
+        let due = late.filter(|(_, pod)| self.deletions.is_due(&pod.uid, false, self.clock));
+        let (starting, running): (Vec<_>, Vec<_>) =
+            due.partition(|(_, pod)| pod.phase == PodPhase::Pending);
+        let doomed = |pods: Vec<(&String, &GuestPod)>| {
+            let pods = pods.into_iter();
+            pods.map(|(name, pod)| Doomed::external(name, pod))
+                .collect()
+        };
+        match (starting.is_empty(), running.is_empty()) {
+            // As of a plan that is being undone.
+            (false, _) => Some(Step::Evict(doomed(starting))),
+            (true, false) => Some(Step::Delete(doomed(running))),
+            (true, true) => None,
         }
     }
 
@@ -269,6 +299,10 @@ impl Gang<'_> {
         if self.bound().next().is_none() {
             return Step::Clear;
         }
+        let late = self.stopping_too_late();
+        if !late.is_empty() {
+            return Step::Delete(late);
+        }
         if self.ends {
             return Step::AwaitPods;
         }
@@ -303,17 +337,12 @@ impl Gang<'_> {
         let (mut starting, mut running) = (Vec::new(), Vec::new());
         for (name, pod) in self.bound().filter(|(_, pod)| goes(pod)) {
             waits = true;
-            if !pod.deleting && self.deletions.is_due(&pod.uid, false, self.clock) {
+            if pod.can_be_deleted() && self.deletions.is_due(&pod.uid, false, self.clock) {
                 let list = match pod.phase {
-                    PodPhase::Pending => &mut starting,
+                    PodPhase::Pending if !pod.stops_too_late => &mut starting,
                     _ => &mut running,
                 };
-                list.push(Doomed {
-                    name: name.clone(),
-                    uid: pod.uid.clone(),
-                    force: false,
-                    grace: None,
-                });
+                list.push(Doomed::external(name, pod));
             }
         }
         let until = self.journal.evict_until.as_ref();
@@ -327,6 +356,16 @@ impl Gang<'_> {
             (true, true) if waits => Step::AwaitPods,
             (true, true) => Step::Clear,
         }
+    }
+
+    /// Pods of the place that a user has deleted with more than the longest grace.
+    fn stopping_too_late(&self) -> Vec<Doomed> {
+        let late = self.bound().filter(|(_, pod)| pod.stops_too_late);
+        let late = late.filter(|(_, pod)| {
+            is_of_place(self.journal, pod) && self.deletions.is_due(&pod.uid, false, self.clock)
+        });
+        late.map(|(name, pod)| Doomed::external(name, pod))
+            .collect()
     }
 
     fn bound(&self) -> impl Iterator<Item = (&String, &GuestPod)> {

@@ -6,7 +6,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::json;
 use trellis_api::Reason;
-use trellis_api::pod_group::{Assignment, Plan, PlannedPod, PodGroupPhase, PodGroupStatus};
+use trellis_api::pod_group::{
+    Assignment, MOST_UNDONE_PLANS, Plan, PlannedPod, PodGroupPhase, PodGroupStatus,
+};
 use trellis_scheduler::PodKey;
 
 use super::asks::{Alike, Asks};
@@ -145,6 +147,18 @@ pub fn adopted(before: &PodGroupStatus, plan: Plan) -> Option<PodGroupStatus> {
     })
 }
 
+/// The plans of which a binding may still commit, the latest last.
+fn undone_plans(before: &PodGroupStatus) -> Vec<String> {
+    let mut undone = before.undone_plans.clone();
+    if before.phase == Some(PodGroupPhase::Unwinding)
+        && let Some(plan) = &before.plan
+    {
+        undone.push(plan.hash.clone());
+    }
+    let too_many = undone.len().saturating_sub(MOST_UNDONE_PLANS);
+    undone.split_off(too_many)
+}
+
 /// The status once no pod is left of a gang that had its place.
 #[must_use]
 pub fn emptied(before: &PodGroupStatus) -> Option<PodGroupStatus> {
@@ -156,6 +170,7 @@ pub fn emptied(before: &PodGroupStatus) -> Option<PodGroupStatus> {
         phase: Some(PodGroupPhase::Pending),
         plan: None,
         evict_until: None,
+        undone_plans: undone_plans(before),
         ..before.clone()
     })
 }

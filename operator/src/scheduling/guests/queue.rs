@@ -18,8 +18,8 @@ type Pods = [(String, Arc<GuestPod>)];
 #[must_use]
 pub fn counts_in(world: &World, namespace: &str, place: As<'_>, pods: &Pods, name: &str) -> bool {
     let labels = world.namespace_labels(namespace);
-    let found = queue(world, &labels, place, pods);
-    found.is_ok_and(|queue| queue.metadata.name.as_deref() == Some(name))
+    let found = labels.and_then(|labels| queue(world, &labels, place, pods).ok());
+    found.is_some_and(|queue| queue.metadata.name.as_deref() == Some(name))
 }
 
 /// The queue in which the gang has its place; else the one that the PodGroup names, or its pods do;

@@ -50,14 +50,11 @@ impl Single<'_> {
             return Step::Forget;
         };
         if pod.counts_in().is_some() && !self.is_of_place {
-            let due = !pod.deleting && self.deletions.is_due(&pod.uid, false, self.clock);
-            let doomed = Doomed {
-                name: self.name.to_owned(),
-                uid: pod.uid.clone(),
-                force: false,
-                grace: None,
-            };
-            return match self.told.filter(|_| due) {
+            let due = pod.can_be_deleted() && self.deletions.is_due(&pod.uid, false, self.clock);
+            let doomed = Doomed::external(self.name, pod);
+            return match self.told {
+                _ if !due => Step::Hold,
+                _ if pod.stops_too_late => Step::Delete(doomed),
                 Some(true) => Step::Evict(doomed),
                 Some(false) => Step::Delete(doomed),
                 None => Step::Hold,

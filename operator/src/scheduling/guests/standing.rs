@@ -51,7 +51,7 @@ impl Held {
             flavors,
             group: None,
             created: there.created,
-            grace: there.grace,
+            grace: there.grace.into(),
             active_seconds: there.active_seconds,
             bound: there.is_bound(),
         }

@@ -14,6 +14,8 @@ use crate::scheduling::deletions::Deletions;
 use crate::scheduling::journal::Author;
 use crate::watch::{GuestPod, Guests, SlimPod};
 
+mod grace;
+mod late;
 mod names;
 mod single;
 

@@ -51,6 +51,8 @@ fn pod(name: &str, job_uid: &str, phase: PodPhase) -> (String, PodView) {
     let view = PodView {
         uid: format!("uid-{name}"),
         job_uid: job_uid.to_owned(),
+        is_owned: true,
+        judged: Default::default(),
         group: "worker".to_owned(),
         index: 0,
         attempt: 1,
@@ -63,6 +65,7 @@ fn pod(name: &str, job_uid: &str, phase: PodPhase) -> (String, PodView) {
         phase,
         stuck: None,
         deleting: false,
+        stops_too_late: false,
         deleted: None,
         disrupted: false,
         checkpoint: None,

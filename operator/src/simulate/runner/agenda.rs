@@ -3,15 +3,25 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use trellis_scheduler::{GangId, Time};
+use trellis_scheduler::{GangId, PodKey, Time};
 
 /// What happens to a run of a job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum What {
     /// It has done its work.
     End,
     /// Its pods have stopped after they were told to.
     Stop,
+    /// A surplus pod has stopped after it was told to.
+    StopSurplus(GangId),
+    /// A pod of the gang that failed is back.
+    Return(PodKey),
+    /// A surplus pod that failed seeks a place again.
+    SeekAgain(GangId),
+    /// The gang is tried again after its back-off.
+    Retry,
+    /// More surplus pods may join.
+    Grow,
 }
 
 /// Something that happens to one run of a job: to another run of it, it does not.

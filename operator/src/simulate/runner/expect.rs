@@ -1,20 +1,43 @@
 //! What a scenario says must be so.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde::Serialize;
 use trellis_scheduler::{GangId, Time};
 
 use super::record::seconds;
 
-/// What must be so at some time, after everything else that happens then. A job
-/// that a list names must be so; a list that names none says that none is.
+/// The expectations for one time, checked after everything else that happens then.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Expect {
-    /// They hold their place.
-    pub placed: Option<Vec<GangId>>,
-    /// They wait.
-    pub pending: Option<Vec<GangId>>,
-    /// They have lost their place to others, at some time up to then.
-    pub preempted: Option<Vec<GangId>>,
+    /// Jobs that hold their place.
+    pub placed: Option<ExpectedJobs>,
+    /// Jobs that wait.
+    pub pending: Option<ExpectedJobs>,
+    /// Jobs that have lost their place to other jobs, at some time up to then.
+    pub preempted: Option<ExpectedJobs>,
+    /// The nodes that the running pods of a job are on.
+    pub nodes: BTreeMap<GangId, BTreeSet<String>>,
+    /// How many pods of a job run.
+    pub running: BTreeMap<GangId, u64>,
+    /// The flavors that a job holds quota of.
+    pub flavors: BTreeMap<GangId, BTreeSet<String>>,
+}
+
+/// Jobs that must be so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ExpectedJobs {
+    /// All of them. An empty list says that there is none.
+    All(Vec<GangId>),
+    /// So many of these jobs.
+    Count {
+        /// At least so many.
+        least: usize,
+        /// At most so many.
+        most: usize,
+        /// The jobs.
+        of: Vec<GangId>,
+    },
 }
 
 /// Whether it was.
@@ -50,10 +73,16 @@ impl Standing {
     }
 }
 
-/// Every job that is or was there: how it stands, and whether it was preempted.
+/// Every job that is or was there.
 pub(super) trait Look {
     fn standing(&self, job: &GangId) -> Standing;
     fn was_preempted(&self, job: &GangId) -> bool;
+    /// The nodes of the pods that run.
+    fn nodes(&self, job: &GangId) -> BTreeSet<String>;
+    /// How many pods run.
+    fn running(&self, job: &GangId) -> u64;
+    /// The flavors that the job holds quota of.
+    fn flavors(&self, job: &GangId) -> BTreeSet<String>;
     /// All jobs, by name.
     fn all(&self) -> Vec<GangId>;
 }
@@ -65,22 +94,40 @@ impl Expect {
             (&self.placed, Standing::Placed, "placed"),
             (&self.pending, Standing::Waiting, "pending"),
         ];
-        for (list, wanted, word) in standings {
+        for (jobs, wanted, word) in standings {
             let is = |job: &GangId| look.standing(job) == wanted;
-            judge(list.as_deref(), word, look, is, &mut wrong, |job| {
+            judge(jobs.as_ref(), word, look, is, &mut wrong, |job| {
                 look.standing(job).words()
             });
         }
-        let list = self.preempted.as_deref();
         let was = |job: &GangId| look.was_preempted(job);
+        let jobs = self.preempted.as_ref();
         judge(
-            list,
+            jobs,
             "preempted",
             look,
             was,
             &mut wrong,
             |_| "was not preempted",
         );
+        for (job, expected) in &self.nodes {
+            let (is, expected) = (names(&look.nodes(job)), names(expected));
+            if is != expected {
+                wrong.push(format!("{job} runs on {is}, expected on {expected}"));
+            }
+        }
+        for (job, expected) in &self.running {
+            let is = look.running(job);
+            if is != *expected {
+                wrong.push(format!("{job} has {is} running pods, expected {expected}"));
+            }
+        }
+        for (job, expected) in &self.flavors {
+            let (is, expected) = (names(&look.flavors(job)), names(expected));
+            if is != expected {
+                wrong.push(format!("{job} holds flavors {is}, expected {expected}"));
+            }
+        }
         Expectation {
             t: seconds(at),
             held: wrong.is_empty(),
@@ -98,16 +145,62 @@ impl Expect {
     }
 }
 
-/// Adds what is otherwise than a list says.
+impl Expectation {
+    /// An event that could not happen.
+    pub(super) fn failed(at: Time, reason: String) -> Self {
+        Self {
+            t: seconds(at),
+            held: false,
+            reason,
+        }
+    }
+}
+
+fn names(names: &BTreeSet<String>) -> String {
+    match names.is_empty() {
+        true => "none".to_owned(),
+        false => names.iter().cloned().collect::<Vec<_>>().join(", "),
+    }
+}
+
+/// Adds what is otherwise than expected.
 fn judge(
-    list: Option<&[GangId]>,
+    jobs: Option<&ExpectedJobs>,
     word: &str,
     look: &impl Look,
     is: impl Fn(&GangId) -> bool,
     wrong: &mut Vec<String>,
     instead: impl Fn(&GangId) -> &'static str,
 ) {
-    let Some(list) = list else { return };
+    let list = match jobs {
+        None => return,
+        Some(ExpectedJobs::All(list)) => list,
+        Some(ExpectedJobs::Count { least, most, of }) => {
+            let so: Vec<&str> = of
+                .iter()
+                .filter(|job| is(job))
+                .map(GangId::as_str)
+                .collect();
+            if !(*least..=*most).contains(&so.len()) {
+                let expected = match (least, most) {
+                    (least, most) if least == most => format!("exactly {least}"),
+                    (0, most) => format!("at most {most}"),
+                    (least, most) if *most >= of.len() => format!("at least {least}"),
+                    (least, most) => format!("{least} to {most}"),
+                };
+                let (number, all) = (so.len(), of.len());
+                let who = if so.is_empty() {
+                    String::new()
+                } else {
+                    format!(" ({})", so.join(", "))
+                };
+                wrong.push(format!(
+                    "{number} of {all} jobs are {word}{who}, expected {expected}"
+                ));
+            }
+            return;
+        }
+    };
     if list.is_empty() {
         let others = look.all().into_iter().filter(|job| is(job));
         wrong.extend(others.map(|job| format!("{job} is {word}, and none is expected to be")));

@@ -1,9 +1,12 @@
 //! A job as the simulation knows it.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use trellis_scheduler::{Gang, NodeName, Placement, Time};
+use trellis_api::job::Restart;
+use trellis_scheduler::{Gang, NodeName, Placement, PodKey, Time, TopologyMode};
 
+use super::elastic::Surplus;
 use super::meter;
 use super::script::earlier;
 
@@ -21,6 +24,15 @@ pub(super) enum Stage {
     /// It has been told to stop, and will wait again.
     Leaving,
     Ended,
+}
+
+/// How it stands with a pod of a placed gang that does not run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rank {
+    /// It comes back on its node.
+    Awaited,
+    /// It has ended, and holds nothing any more.
+    Done,
 }
 
 /// A job as the simulation knows it.
@@ -41,6 +53,14 @@ pub(super) struct JobState {
     pub(super) place: Vec<(NodeName, i64)>,
     pub(super) has_started: bool,
     pub(super) was_preempted: bool,
+    pub(super) surplus: Surplus,
+    pub(super) restart: Restart,
+    /// Pods of the gang that do not run though it has its place.
+    pub(super) ranks: BTreeMap<PodKey, Rank>,
+    /// Restarts that count against `restart.limit`.
+    pub(super) failures: u32,
+    /// Restarts that count against `restart.disruptionLimit`.
+    pub(super) disruptions: u32,
 }
 
 impl JobState {
@@ -56,6 +76,12 @@ impl JobState {
             (Some(runtime), Some(limit)) => runtime <= limit,
             _ => true,
         }
+    }
+
+    /// True if all of its pods must be in one domain of the level.
+    pub(super) fn needs_one(&self, level: &str) -> bool {
+        let asked = self.gang.topology.as_ref();
+        asked.is_some_and(|asked| asked.level == level && asked.mode == TopologyMode::Required)
     }
 
     /// Since when it has its place.

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use trellis_scheduler::{NodeName, Resources, Time};
 
+use crate::simulate::summary::DomainSummary;
+
 /// GPUs that a request asks for or a node has: every resource that is called
 /// `gpu` by its vendor.
 pub(super) fn gpus(resources: &Resources) -> i64 {
@@ -38,8 +40,42 @@ pub(super) struct Meter {
     has: i64,
     held: i64,
     stranded: i64,
+    domains: Domains,
     now: Option<Time>,
     sums: Sums,
+}
+
+/// Domains of a level, such as racks.
+#[derive(Debug, Default)]
+struct Domains {
+    of: BTreeMap<NodeName, String>,
+    /// GPUs of each domain, and how many of its nodes are in use.
+    domains: BTreeMap<String, (i64, usize)>,
+    /// How many are free as a whole.
+    free: i64,
+}
+
+impl Domains {
+    /// A node is in use, or not any more.
+    fn change(&mut self, node: &NodeName, before: Use, now: Use) {
+        let domain = self
+            .of
+            .get(node)
+            .and_then(|name| self.domains.get_mut(name));
+        let Some((gpus, in_use)) = domain else {
+            return;
+        };
+        *gpus = gpus.saturating_sub(before.has).saturating_add(now.has);
+        let was_free = *in_use == 0;
+        *in_use = in_use
+            .saturating_sub(usize::from(before.held > 0))
+            .saturating_add(usize::from(now.held > 0));
+        let is_free = *in_use == 0;
+        self.free = self
+            .free
+            .saturating_sub(i64::from(was_free))
+            .saturating_add(i64::from(is_free));
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -48,6 +84,9 @@ struct Sums {
     has: i128,
     held: i128,
     stranded: i128,
+    free_domains: i128,
+    /// Milliseconds without a free domain.
+    without: i128,
 }
 
 impl Meter {
@@ -62,6 +101,8 @@ impl Meter {
             add(&mut self.sums.has, self.has);
             add(&mut self.sums.held, self.held);
             add(&mut self.sums.stranded, self.stranded);
+            add(&mut self.sums.free_domains, self.domains.free);
+            add(&mut self.sums.without, i64::from(self.domains.free == 0));
         }
         self.now = Some(now);
     }
@@ -76,6 +117,40 @@ impl Meter {
         self.change(node, |of| of.has = has);
     }
 
+    /// A node that is there is in this domain.
+    pub(super) fn set_domain(&mut self, node: &NodeName, domain: &str) {
+        let of = self.nodes.get(node).copied().unwrap_or_default();
+        self.domains.change(node, of, Use::default());
+        self.domains.of.insert(node.clone(), domain.to_owned());
+        if !self.domains.domains.contains_key(domain) {
+            self.domains.domains.insert(domain.to_owned(), (0, 0));
+            self.domains.free = self.domains.free.saturating_add(1);
+        }
+        self.domains.change(node, Use::default(), of);
+    }
+
+    /// True if a gang of so many GPUs fills a whole domain.
+    pub(super) fn is_size_of_domain(&self, gpus: i64) -> bool {
+        let largest = self.domains.domains.values().map(|(gpus, _)| *gpus).max();
+        largest.is_some_and(|largest| gpus > 0 && gpus == largest)
+    }
+
+    /// How many domains are free as a whole: means over time, or as it is now.
+    pub(super) fn whole_domains(&self, level: &str) -> DomainSummary {
+        let of_time = |sum: i128, now: f64| match self.sums.millis {
+            0 => now,
+            millis => sum as f64 / millis as f64,
+        };
+        let without = f64::from(u8::from(self.domains.free == 0));
+        DomainSummary {
+            level: level.to_owned(),
+            domains: self.domains.domains.len(),
+            mean_free: of_time(self.sums.free_domains, self.domains.free as f64),
+            none_free_percent: 100.0 * of_time(self.sums.without, without),
+            ..DomainSummary::default()
+        }
+    }
+
     /// So many more of a node are held; fewer where negative.
     pub(super) fn hold(&mut self, node: &NodeName, gpus: i64) {
         if gpus != 0 {
@@ -88,6 +163,7 @@ impl Meter {
         let before = *of;
         change(of);
         let now = *of;
+        self.domains.change(node, before, now);
         let moved =
             |sum: i64, before: i64, now: i64| sum.saturating_sub(before).saturating_add(now);
         self.has = moved(self.has, before.has, now.has);
@@ -121,6 +197,33 @@ impl Meter {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn domain_is_free_while_none_of_its_nodes_is_in_use() {
+        let names = ["a", "b", "c"].map(NodeName::new);
+        let mut meter = Meter::default();
+        for (node, rack) in names.iter().zip(["r0", "r0", "r1"]) {
+            meter.set_node(node, 8);
+            meter.set_domain(node, rack);
+        }
+        assert_eq!(meter.whole_domains("rack").mean_free, 2.0);
+        assert!(meter.is_size_of_domain(16));
+        assert!(!meter.is_size_of_domain(8));
+        meter.advance(Time::from_millis(0));
+        meter.hold(&names[0], 1);
+        meter.hold(&names[1], 8);
+        meter.advance(Time::from_millis(1_000));
+        meter.hold(&names[2], 8);
+        meter.advance(Time::from_millis(2_000));
+        meter.hold(&names[0], -1);
+        meter.hold(&names[1], -8);
+        meter.advance(Time::from_millis(4_000));
+        let summary = meter.whole_domains("rack");
+        assert_eq!(summary.domains, 2);
+        // 1 for 1 s, none for 1 s, 1 for 2 s.
+        assert_eq!(summary.mean_free, 0.75);
+        assert_eq!(summary.none_free_percent, 25.0);
+    }
 
     #[test]
     fn means_are_over_time() {

@@ -6,12 +6,16 @@
 //! gang is released or deleted.
 
 mod agenda;
+mod elastic;
 mod expect;
+mod finished;
 mod heads;
 mod hours;
 mod job;
+mod look;
 mod meter;
 mod outside;
+mod pods;
 mod record;
 mod script;
 mod tally;
@@ -19,21 +23,21 @@ mod tally;
 #[cfg(test)]
 mod tests;
 
-pub use expect::{Expect, Expectation};
+pub use expect::{Expect, Expectation, ExpectedJobs};
 pub use record::{Event, Record, seconds, why};
-pub use script::{Change, Held, Job, Script};
+pub use script::{Change, Held, Job, PodChange, PodEvent, RequiredLevel, Script, SurplusPod};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use trellis_scheduler::{
-    Decision, Engine, GangId, NodeName, Placement, PodKey, Predictor, Time, Victim,
+    Decision, Engine, Gang, GangId, NodeName, Placement, PodKey, Predictor, Time, TopologyName,
+    Victim,
 };
 
 use super::random::Random;
 use super::summary::Summary;
 use agenda::{Agenda, Due, What};
-use expect::{Look, Standing};
 use heads::Heads;
 use hours::Burning;
 use job::{JobState, Stage};
@@ -63,6 +67,8 @@ pub struct Options {
     pub unknown_percent: u8,
     /// Who they are.
     pub seed: u64,
+    /// The node label by whose values whole free domains are counted. None: none are.
+    pub domains: Option<&'static str>,
 }
 
 /// Hears what happens.
@@ -98,8 +104,22 @@ struct Runner<'a, 'b> {
     predictor: Predictor,
     random: Random,
     expects: Vec<Expectation>,
+    nodes: BTreeMap<NodeName, NodeFacts>,
+    /// The levels of each topology, coarse to fine.
+    topologies: BTreeMap<TopologyName, Vec<String>>,
+    /// Jobs whose surplus pods have joined in this cycle.
+    grew: BTreeSet<GangId>,
+    /// The engine has more to decide at this time.
+    is_unsettled: bool,
     now: Time,
     tell: &'a mut Tell<'b>,
+}
+
+/// A node as the simulation knows it.
+struct NodeFacts {
+    labels: BTreeMap<String, String>,
+    unschedulable: bool,
+    ready: bool,
 }
 
 impl<'a, 'b> Runner<'a, 'b> {
@@ -119,6 +139,10 @@ impl<'a, 'b> Runner<'a, 'b> {
             predictor: Predictor::new(),
             random: Random::new(options.seed),
             expects: Vec::new(),
+            nodes: BTreeMap::new(),
+            topologies: BTreeMap::new(),
+            grew: BTreeSet::new(),
+            is_unsettled: false,
             now: Time::default(),
             tell,
         }
@@ -159,13 +183,16 @@ impl Runner<'_, '_> {
                     }
                 }
                 self.burning.count(&mut self.engine, self.now);
+                self.is_unsettled = false;
                 for decision in self.engine.cycle(self.now) {
                     self.carry_out(&decision);
                 }
+                self.pause_growth();
                 // From now on this is burnt.
                 self.burning.count(&mut self.engine, self.now);
                 // What takes no time has happened too.
-                if self.agenda.next().is_none_or(|next| next > self.now) {
+                let is_settled = !std::mem::take(&mut self.is_unsettled);
+                if is_settled && self.agenda.next().is_none_or(|next| next > self.now) {
                     break;
                 }
             }
@@ -204,7 +231,7 @@ impl Runner<'_, '_> {
             return;
         };
         let ran = job.ran(self.now);
-        match due.what {
+        match &due.what {
             What::End => {
                 let (gpus, submitted) = (job.gpus, job.gang.submitted);
                 let (runs_as, by_itself) = (job.runs_as.clone(), job.ends_by_itself());
@@ -227,11 +254,58 @@ impl Runner<'_, '_> {
                 self.give_up(&due.job, Stage::Waiting);
                 self.engine.release_gang(&due.job, None);
             }
+            What::StopSurplus(pod) => {
+                self.vacate(&due.job, pod, None);
+                self.seek_surplus(&due.job);
+            }
+            What::SeekAgain(pod) => {
+                if let Some(job) = self.jobs.get_mut(&due.job) {
+                    job.surplus.seats.remove(pod);
+                }
+                self.seek_surplus(&due.job);
+            }
+            What::Return(pod) => {
+                if let Some(job) = self.jobs.get_mut(&due.job) {
+                    job.ranks.remove(pod);
+                }
+            }
+            What::Retry => {
+                let gang = self.jobs.get(&due.job).map(|job| job.gang.clone());
+                if let Some(gang) = gang {
+                    self.engine.apply_gang(gang);
+                }
+            }
+            What::Grow => self.seek_surplus(&due.job),
         }
     }
 
     fn carry_out(&mut self, decision: &Decision) {
+        if let Decision::Place {
+            gang, placement, ..
+        }
+        | Decision::Preempt {
+            gang, placement, ..
+        }
+        | Decision::Reserve {
+            gang, placement, ..
+        } = decision
+            && let Some(job) = elastic::job_of(gang)
+        {
+            if matches!(decision, Decision::Place { .. }) {
+                self.place_surplus(&job, gang, placement);
+            }
+            return;
+        }
+        if let Decision::Wait { gang, .. } = decision
+            && elastic::job_of(gang).is_some()
+        {
+            return;
+        }
         for record in Record::of(self.now, decision, |id| Some(&self.jobs.get(id)?.gang)) {
+            // A surplus pod that leaves is told as its job's.
+            if record.event == Event::Preempted && elastic::job_of(record.job).is_some() {
+                continue;
+            }
             (self.tell)(&record);
         }
         match decision {
@@ -249,12 +323,12 @@ impl Runner<'_, '_> {
             Decision::Place {
                 gang, placement, ..
             } => self.place(gang, placement),
-            Decision::Preempt { victims, .. } => {
+            Decision::Preempt { gang, victims, .. } => {
                 for victim in victims {
-                    self.evict(victim);
+                    self.evict(victim, Some(gang));
                 }
             }
-            Decision::Drain { victim } => self.evict(victim),
+            Decision::Drain { victim } => self.evict(victim, None),
             Decision::Wait { .. } | Decision::Reserve { .. } => {}
         }
     }
@@ -274,6 +348,14 @@ impl Runner<'_, '_> {
         if !std::mem::replace(&mut job.has_started, true) {
             let waited = self.now.since(job.gang.submitted);
             self.tally.started(job.gpus, waited);
+            if self
+                .options
+                .domains
+                .is_some_and(|level| job.needs_one(level))
+                && self.meter.is_size_of_domain(job.gpus)
+            {
+                self.tally.started_in_whole_domain(waited);
+            }
         }
         if let Some(holds) = job.holds_for() {
             let due = Due {
@@ -283,17 +365,23 @@ impl Runner<'_, '_> {
             };
             self.agenda.add(after(self.now, holds), due);
         }
+        self.seek_surplus(id);
     }
 
     /// A victim is told to stop: what it has done is lost, and its place is free
     /// once its grace is over.
-    fn evict(&mut self, victim: &Victim) {
+    fn evict(&mut self, victim: &Victim, by: Option<&GangId>) {
+        if let Some(job) = elastic::job_of(&victim.gang) {
+            self.evict_surplus(&job, victim, by);
+            return;
+        }
         let Some(job) = self.jobs.get_mut(&victim.gang) else {
             return;
         };
         // What it would have done from now on does not happen.
         job.run = job.run.saturating_add(1);
         job.stage = Stage::Leaving;
+        job.ranks.clear();
         job.was_preempted = true;
         let due = Due {
             what: What::Stop,
@@ -302,6 +390,7 @@ impl Runner<'_, '_> {
         };
         self.agenda.add(after(self.now, job.gang.grace), due);
         self.tally.preemptions = self.tally.preemptions.saturating_add(1);
+        self.withdraw_surplus(&victim.gang);
     }
 
     /// It holds its place no longer.
@@ -311,6 +400,7 @@ impl Runner<'_, '_> {
         };
         job.run = job.run.saturating_add(1);
         job.stage = stage;
+        job.ranks.clear();
         for (node, gpus) in std::mem::take(&mut job.place) {
             self.meter.hold(&node, gpus.saturating_neg());
         }
@@ -320,16 +410,28 @@ impl Runner<'_, '_> {
         } else {
             self.heads.leave(&job.gang);
         }
+        self.withdraw_surplus(id);
     }
 
-    fn say(&mut self, event: Event, job: &GangId, reason: String) {
+    /// Tells what happens to surplus pods, with their place if they have one.
+    fn report(
+        &mut self,
+        event: Event,
+        job: &GangId,
+        place: Option<(&Gang, &Placement)>,
+        reason: String,
+    ) {
         (self.tell)(&Record {
             t: self.now,
             event,
             job,
-            place: None,
+            place,
             reason,
         });
+    }
+
+    fn say(&mut self, event: Event, job: &GangId, reason: String) {
+        self.report(event, job, None, reason);
     }
 
     fn sum_up(self) -> Summary {
@@ -342,30 +444,11 @@ impl Runner<'_, '_> {
             ..Summary::default()
         };
         self.tally.sum_up(&mut summary);
+        summary.domains = self.options.domains.map(|level| {
+            let domains = self.meter.whole_domains(level);
+            self.tally.sum_up_domains(domains)
+        });
         summary.expects = self.expects;
         summary
-    }
-}
-
-impl Look for Runner<'_, '_> {
-    fn standing(&self, id: &GangId) -> Standing {
-        let Some(job) = self.jobs.get(id) else {
-            return Standing::Absent;
-        };
-        match job.stage {
-            Stage::Waiting if self.refused.contains(id) => Standing::Refused,
-            Stage::Held | Stage::Waiting | Stage::Leaving => Standing::Waiting,
-            Stage::Refused => Standing::Refused,
-            Stage::Placed { .. } => Standing::Placed,
-            Stage::Ended => Standing::Ended,
-        }
-    }
-
-    fn was_preempted(&self, job: &GangId) -> bool {
-        self.jobs.get(job).is_some_and(|job| job.was_preempted)
-    }
-
-    fn all(&self) -> Vec<GangId> {
-        self.jobs.keys().cloned().collect()
     }
 }

@@ -1,12 +1,16 @@
 //! What happens from outside.
 
+use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::time::Duration;
 
+use trellis_api::job::Restart;
 use trellis_scheduler::{Gang, GangId, NodeName, PodKey, QueueName, Resources};
 
+use super::elastic::Surplus;
 use super::job::{self, JobState, Stage};
-use super::{Change, Event, Held, Job, Runner, Runtimes, meter};
+use super::script::SurplusPod;
+use super::{Change, Event, Held, Job, NodeFacts, Runner, Runtimes, meter};
 
 impl Runner<'_, '_> {
     pub(super) fn change(&mut self, change: Change) {
@@ -14,6 +18,16 @@ impl Runner<'_, '_> {
             Change::Node(node) => {
                 self.meter
                     .set_node(&node.name, meter::gpus(&node.allocatable));
+                let label = self.options.domains.and_then(|key| node.labels.get(key));
+                if let Some(domain) = label {
+                    self.meter.set_domain(&node.name, domain);
+                }
+                let facts = NodeFacts {
+                    labels: node.labels.clone(),
+                    unschedulable: node.unschedulable,
+                    ready: node.ready,
+                };
+                self.nodes.insert(node.name.clone(), facts);
                 self.engine.apply_node(node);
             }
             Change::NodeGone(name) => self.node_gone(&name),
@@ -22,13 +36,21 @@ impl Runner<'_, '_> {
             Change::Flavor(flavor) => self.engine.apply_flavor(flavor),
             Change::FlavorGone(name) => self.engine.delete_flavor(&name),
             Change::Quotas(policies) => self.burning.apply(policies),
-            Change::Topology(topology) => self.engine.apply_topology(topology),
-            Change::TopologyGone(name) => self.engine.delete_topology(&name),
+            Change::Topology(topology) => {
+                let levels = topology.levels.clone();
+                self.topologies.insert(topology.name.clone(), levels);
+                self.engine.apply_topology(topology);
+            }
+            Change::TopologyGone(name) => {
+                self.topologies.remove(&name);
+                self.engine.delete_topology(&name);
+            }
             Change::Pod(pod, node, request) => self.foreign(pod, node, request),
             Change::PodGone(pod) => self.foreign_gone(&pod),
             Change::Job(job) => self.job(*job),
             Change::Held(held) => self.hold(held),
             Change::JobGone(id) => self.job_gone(&id),
+            Change::JobPod(event) => self.pod_event(&event),
             // The loop keeps them for the end of the moment.
             Change::Expect(_) => {}
         }
@@ -37,6 +59,7 @@ impl Runner<'_, '_> {
     /// Everything on the node is lost: gangs start again as a whole.
     fn node_gone(&mut self, name: &NodeName) {
         self.meter.set_node(name, 0);
+        self.nodes.remove(name);
         self.engine.delete_node(name);
         let is_there = |id: &&GangId| {
             let job = self.jobs.get(*id);
@@ -49,6 +72,7 @@ impl Runner<'_, '_> {
             let reason = format!("node {:?} is gone", name.as_str());
             self.say(Event::Restarted, &id, reason);
         }
+        self.surplus_node_gone(name);
     }
 
     fn foreign(&mut self, pod: PodKey, node: NodeName, request: Resources) {
@@ -99,6 +123,11 @@ impl Runner<'_, '_> {
             place: Vec::new(),
             has_started: false,
             was_preempted: false,
+            surplus: Surplus::of(job.surplus),
+            restart: job.restart,
+            ranks: BTreeMap::new(),
+            failures: 0,
+            disruptions: 0,
         };
         self.tally.queued(state.gpus);
         self.heads.wait(&state.gang);
@@ -158,10 +187,23 @@ impl Runner<'_, '_> {
         state.gpus = job::gpus(&state.gang);
         state.runtime = job.runtime.or(state.runtime);
         state.limit = job.limit;
+        state.restart = job.restart;
+        let id = state.gang.id.clone();
+        let surplus = std::mem::replace(&mut state.surplus.pods, job.surplus);
+        let is_gone = |pod: &&SurplusPod| state.surplus.pod(&pod.gang.id).is_none();
+        let gone: Vec<GangId> = surplus
+            .iter()
+            .filter(is_gone)
+            .map(|pod| pod.gang.id.clone())
+            .collect();
         if waits {
             self.heads.wait(&state.gang);
         }
         self.engine.apply_gang(state.gang.clone());
+        for pod in surplus.iter().filter(|pod| gone.contains(&pod.gang.id)) {
+            self.dismiss_surplus(&id, pod);
+        }
+        self.seek_surplus(&id);
     }
 
     /// A job that the engine is not told of, or no longer.
@@ -187,6 +229,11 @@ impl Runner<'_, '_> {
                     place: Vec::new(),
                     has_started: false,
                     was_preempted: false,
+                    surplus: Surplus::default(),
+                    restart: Restart::default(),
+                    ranks: BTreeMap::new(),
+                    failures: 0,
+                    disruptions: 0,
                 });
             }
             Entry::Occupied(mut entry) => match entry.get().stage {

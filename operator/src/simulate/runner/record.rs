@@ -17,8 +17,16 @@ pub enum Event {
     Nominated,
     /// It loses its place to another, or because its queue is drained.
     Preempted,
-    /// It loses its place because a node of it is gone, and waits again.
+    /// The gang starts again, since a node or a pod of it is gone or has failed.
     Restarted,
+    /// Pods of it have failed or left, and come back alone while the other pods go on.
+    Recovering,
+    /// A pod of it has ended and holds nothing any more; the other pods go on.
+    PodEnded,
+    /// A surplus pod has joined.
+    Grown,
+    /// A surplus pod stops, to make room or because it failed or left.
+    Shrunk,
     /// It has done its work.
     Finished,
     /// It was ended before it had.
@@ -40,6 +48,10 @@ impl Event {
             Self::Nominated => "nominated",
             Self::Preempted => "preempted",
             Self::Restarted => "restarted",
+            Self::Recovering => "recovering",
+            Self::PodEnded => "podended",
+            Self::Grown => "grown",
+            Self::Shrunk => "shrunk",
             Self::Finished => "finished",
             Self::Failed => "failed",
             Self::Refused => "refused",
@@ -72,7 +84,8 @@ impl Serialize for Pods<'_> {
         if let Some((gang, placement)) = self.0 {
             for (name, index, node) in placement.iter() {
                 if let Some(group) = gang.groups.iter().find(|g| g.name == *name) {
-                    let pod = format!("{}-{index}", group.pod_prefix);
+                    let number = group.first.saturating_add(index);
+                    let pod = format!("{}-{number}", group.pod_prefix);
                     map.serialize_entry(&pod, node.as_str())?;
                 }
             }
@@ -171,9 +184,9 @@ pub fn why(certificate: &Certificate) -> String {
     format!("{}: {certificate}", certificate.reason)
 }
 
-/// Why a gang leaves. `by`: who takes its place.
+/// Why a gang leaves. `by`: the gang that takes its place.
 #[must_use]
-fn why_victim(victim: &Victim, by: Option<&GangId>) -> String {
+pub(super) fn why_victim(victim: &Victim, by: Option<&GangId>) -> String {
     let because = match victim.because {
         Because::LaterInQueue => "it is later in the same queue",
         Because::Borrows => "its queue holds more than its quota",

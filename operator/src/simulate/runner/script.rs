@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use trellis_api::job::Restart;
 use trellis_policies::quota::{LimitId, QuotaPolicies};
 use trellis_scheduler::{
     Flavor, FlavorName, Gang, GangId, Node, NodeName, PodKey, Queue, QueueName, Resources, Time,
@@ -49,6 +50,8 @@ pub enum Change {
     Held(Held),
     /// A job is deleted.
     JobGone(GangId),
+    /// A pod of a job fails, leaves or finishes.
+    JobPod(PodEvent),
     /// What must be so by now.
     Expect(Expect),
 }
@@ -66,6 +69,89 @@ pub struct Job {
     pub runs_as: String,
     /// Limits of GPU-hours that it draws on.
     pub hours: Vec<LimitId>,
+    /// Its surplus pods, by group and index.
+    pub surplus: Vec<SurplusPod>,
+    /// Says how the job reacts to failures of its pods.
+    pub restart: Restart,
+}
+
+/// A pod beyond the gang of its job.
+#[derive(Clone, Debug)]
+pub struct SurplusPod {
+    /// The pod as a gang of its own.
+    pub gang: Gang,
+    /// It is of an elastic group; else of one with `gang: false`.
+    pub is_elastic: bool,
+    /// The domain of its gang that it must be in.
+    pub level: Option<RequiredLevel>,
+}
+
+/// A level of which all pods must be in one domain.
+#[derive(Clone, Debug)]
+pub struct RequiredLevel {
+    /// The key of the node label.
+    pub key: String,
+    /// The task group asks for it, else the job.
+    pub is_of_group: bool,
+}
+
+/// An event of one pod of a job.
+#[derive(Clone, Debug)]
+pub struct PodEvent {
+    /// The job.
+    pub job: GangId,
+    /// Name of the pod.
+    pub pod: String,
+    /// Its task group.
+    pub group: String,
+    /// Its index in the group.
+    pub index: u32,
+    /// Its rank. None: it is in no world.
+    pub rank: Option<u32>,
+    /// Its group is elastic.
+    pub is_elastic: bool,
+    /// What happens.
+    pub what: PodChange,
+}
+
+/// The change of a pod by an event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PodChange {
+    /// Its container fails.
+    Fails {
+        /// Exit code. None: 1.
+        exit_code: Option<i32>,
+        /// The kubelet's word for it. None: `Error`.
+        reason: Option<String>,
+    },
+    /// It is evicted or deleted.
+    Leaves,
+    /// It has done its work.
+    Finishes,
+}
+
+impl PodChange {
+    /// `fail`.
+    pub(super) const fn words(&self) -> &'static str {
+        match self {
+            Self::Fails { .. } => "fail",
+            Self::Leaves => "leave",
+            Self::Finishes => "finish",
+        }
+    }
+
+    /// `failed with exit code 1`.
+    pub(super) fn past(&self) -> String {
+        match self {
+            Self::Fails { exit_code, reason } => {
+                let code = exit_code.unwrap_or(1);
+                let reason = reason.as_ref().map(|word| format!(" ({word})"));
+                format!("failed with exit code {code}{}", reason.unwrap_or_default())
+            }
+            Self::Leaves => "was evicted or deleted".to_owned(),
+            Self::Finishes => "has done its work".to_owned(),
+        }
+    }
 }
 
 impl Job {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::simulate::summary::{SizeRow, Summary};
+use crate::simulate::summary::{DomainSummary, SizeRow, Summary};
 
 /// Upper bounds of the classes by which jobs are told apart, in GPUs.
 const CLASSES: [i64; 7] = [0, 1, 8, 16, 32, 64, i64::MAX];
@@ -27,6 +27,8 @@ pub(super) struct Tally {
     pub(super) jobs: usize,
     pub(super) preemptions: usize,
     waits: Vec<f64>,
+    /// Waits of gangs that fill a whole domain and must be in one.
+    domain_waits: Vec<f64>,
     completions: f64,
     finished: usize,
     classes: BTreeMap<i64, Class>,
@@ -62,6 +64,24 @@ impl Tally {
         let class = self.classes.entry(class(gpus)).or_default();
         class.waits += waited;
         class.started = class.started.saturating_add(1);
+    }
+
+    /// Notes that a gang has started that fills a whole domain and must be in one.
+    pub(super) fn started_in_whole_domain(&mut self, waited: Duration) {
+        self.domain_waits.push(waited.as_secs_f64());
+    }
+
+    /// Adds how long gangs waited that fill a whole domain.
+    pub(super) fn sum_up_domains(&self, domains: DomainSummary) -> DomainSummary {
+        let mut waits = self.domain_waits.clone();
+        waits.sort_by(f64::total_cmp);
+        DomainSummary {
+            gangs: waits.len(),
+            mean_wait_seconds: mean(waits.iter().sum(), waits.len()),
+            p50_wait_seconds: percentile(&waits, 50),
+            p99_wait_seconds: percentile(&waits, 99),
+            ..domains
+        }
     }
 
     /// It has ended, so long after it came, `runtime` of which it took by itself.

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use trellis_api::job::Restart;
 use trellis_scheduler::{
     Gang, GangId, GroupName, Node, NodeName, PodKey, Queue, QueueName, Resources, TaskGroup, Time,
 };
 
+use super::expect::{Look as _, Standing};
 use super::*;
 
 const GPU: &str = "nvidia.com/gpu";
@@ -35,6 +37,8 @@ fn job(name: &str, pods: u32, submitted: i64, runs: Option<u64>) -> Job {
         runtime: runs.map(Duration::from_secs),
         limit: None,
         hours: Vec::new(),
+        surplus: Vec::new(),
+        restart: Restart::default(),
         runs_as: name.to_owned(),
     }
 }
@@ -174,12 +178,13 @@ fn others_pods_count_and_are_given_back() {
 fn expect(placed: &[&str], pending: &[&str], preempted: &[&str]) -> Change {
     let ids = |names: &[&str]| {
         let ids = names.iter().map(|n| GangId::new(format!("team/{n}")));
-        Some(ids.collect())
+        Some(ExpectedJobs::All(ids.collect()))
     };
     Change::Expect(Expect {
         placed: ids(placed),
         pending: ids(pending),
         preempted: ids(preempted),
+        ..Expect::default()
     })
 }
 

@@ -1,7 +1,9 @@
 //! Scenarios: a cluster and what happens to it, written by hand.
 
+mod expected;
 mod span;
 
+pub use expected::{Expected, JobList};
 pub use span::Span;
 
 use std::collections::BTreeMap;
@@ -89,7 +91,7 @@ pub struct Taint {
     pub effect: TaintEffect,
 }
 
-/// Something that happens: one of `apply`, `delete` and `expect`.
+/// Something that happens: one of `apply`, `delete`, `fail`, `finish` and `expect`.
 #[derive(Deserialize, Serialize, Clone, Debug)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ScenarioEvent {
@@ -104,6 +106,12 @@ pub struct ScenarioEvent {
     /// An object that is deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delete: Option<Target>,
+    /// A pod of a job that fails.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fail: Option<FailedPod>,
+    /// A pod of a job that ends with success.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finish: Option<FinishedPod>,
     /// What must be so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expect: Option<Expected>,
@@ -122,20 +130,32 @@ pub struct Target {
     pub namespace: Option<String>,
 }
 
-/// Jobs by how they must stand: names, with the namespace before a slash where
-/// several have the same. A list without names says that there is none.
+/// A pod of a job that fails.
 #[derive(Deserialize, Serialize, Clone, Debug)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Expected {
-    /// They hold their place.
+pub struct FailedPod {
+    /// Its name, such as `llm-worker-0`.
+    pub pod: String,
+    /// Its namespace. Absent: `default`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub placed: Option<Vec<String>>,
-    /// They wait.
+    pub namespace: Option<String>,
+    /// Exit code of its container. Absent: 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pending: Option<Vec<String>>,
-    /// They have lost their place to others, at some time up to then.
+    pub exit_code: Option<i32>,
+    /// The kubelet's word for it, such as `OOMKilled`. Absent: `Error`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub preempted: Option<Vec<String>>,
+    pub reason: Option<String>,
+}
+
+/// A pod of a job that ends with success.
+#[derive(Deserialize, Serialize, Clone, Debug)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct FinishedPod {
+    /// Its name, such as `llm-worker-0`.
+    pub pod: String,
+    /// Its namespace. Absent: `default`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
 }
 
 fn countable(count: &u32, (): &()) -> garde::Result {

@@ -23,6 +23,11 @@ fn key() -> Key {
     Key::new("ns", "p")
 }
 
+/// The watch shows the pod, where users cannot forge what it says.
+fn see(index: &GuestIndex, pod: &SlimPod) -> Option<[Option<Arc<GuestPod>>; 2]> {
+    index.apply(&key(), pod, |_, _| true)
+}
+
 #[test]
 fn a_guest_names_trellis_and_is_no_jobs() {
     let guest = GuestPod::of(&pod("u", json!({}))).unwrap();
@@ -43,13 +48,26 @@ fn a_guest_names_trellis_and_is_no_jobs() {
     );
 }
 
+/// A user may patch a TrainingJob of another manager in as the controller of a pod.
+#[test]
+fn external_pod_that_trellis_has_bound_stays_one_whatever_controls_it() {
+    let bound = json!({"/metadata": {"name": "p", "namespace": "ns", "uid": "u",
+        "annotations": {"trellis.dev/placed-in": "q"}, "ownerReferences": [
+        {"apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob", "name": "j", "uid": "j", "controller": true}]}});
+    let mut bound = pod("u", bound);
+    bound.spec.node_name = Some("n".to_owned());
+    assert_eq!(PodView::of(&bound), None);
+    let external = GuestPod::of(&bound).unwrap();
+    assert_eq!(external.counts_in(), Some("q"));
+}
+
 #[test]
 fn what_an_answer_has_said_is_not_taken_back_by_a_late_watch() {
     let index = GuestIndex::default();
     let group = Key::new("ns", "g");
-    assert!(index.apply(&key(), &pod("u", json!({}))).is_some());
+    assert!(see(&index, &pod("u", json!({}))).is_some());
     assert!(
-        index.apply(&key(), &pod("u", json!({}))).is_none(),
+        see(&index, &pod("u", json!({}))).is_none(),
         "nothing is another"
     );
     let by = BoundBy {
@@ -69,7 +87,7 @@ fn what_an_answer_has_said_is_not_taken_back_by_a_late_watch() {
     assert!(index.is_bound_since(&key(), &shown("u")));
     assert!(!index.is_bound_since(&key(), &shown("another")));
     index.deleting(&key(), "another");
-    let late = index.apply(&key(), &pod("u", json!({"/spec/priority": 8})));
+    let late = see(&index, &pod("u", json!({"/spec/priority": 8})));
     let [_, now] = late.unwrap();
     let now = now.unwrap();
     assert_eq!(
@@ -81,7 +99,7 @@ fn what_an_answer_has_said_is_not_taken_back_by_a_late_watch() {
     assert_eq!(now.flavors["gpu"], "spot");
     assert_eq!(index.of_group(&group).len(), 1);
     // The next one of that name is another pod.
-    let [_, next] = index.apply(&key(), &pod("v", json!({}))).unwrap();
+    let [_, next] = see(&index, &pod("v", json!({}))).unwrap();
     assert!(next.unwrap().waits());
     assert!(index.delete(&key(), "u").is_none());
     assert!(index.delete(&key(), "v").is_some());
@@ -91,7 +109,7 @@ fn what_an_answer_has_said_is_not_taken_back_by_a_late_watch() {
 #[test]
 fn a_pod_that_leaves_its_group_is_in_it_no_more() {
     let index = GuestIndex::default();
-    index.apply(&key(), &pod("u", json!({})));
+    see(&index, &pod("u", json!({})));
     let [before, now] = index
         .apply(
             &key(),
@@ -99,6 +117,7 @@ fn a_pod_that_leaves_its_group_is_in_it_no_more() {
                 "u",
                 json!({"/metadata/labels": {"trellis.dev/pod-group": "h"}}),
             ),
+            |_, _| true,
         )
         .unwrap();
     assert_eq!(before.unwrap().group(), Some("g"));
@@ -119,9 +138,9 @@ fn what_a_pod_was_told_is_kept_and_no_news() {
         }))
         .unwrap()
     };
-    assert!(index.apply(&key(), &pod("Pending", "one")).is_some());
-    assert!(index.apply(&key(), &pod("Pending", "two")).is_none());
+    assert!(see(&index, &pod("Pending", "one")).is_some());
+    assert!(see(&index, &pod("Pending", "two")).is_none());
     let told = index.get(&key()).unwrap().told.clone();
     assert_eq!(told.map(|(_, message)| message).as_deref(), Some("two"));
-    assert!(index.apply(&key(), &pod("Running", "three")).is_some());
+    assert!(see(&index, &pod("Running", "three")).is_some());
 }

@@ -6,6 +6,7 @@ fn pod(uid: &str, phase: &str) -> SlimPod {
     serde_json::from_value(json!({
         "metadata": {
             "name": "j-worker-0", "namespace": "ns", "uid": uid,
+            "labels": {"trellis.dev/job": "j", "trellis.dev/job-uid": "job"},
             "ownerReferences": [{
                 "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob", "name": "j",
                 "uid": "job", "controller": true,
@@ -85,8 +86,9 @@ fn a_late_watch_that_shows_an_earlier_pod_does_not_hide_ours_for_ever() {
     assert_eq!(index.of(&Key::new("ns", "j"))["j-worker-0"].uid, "ours");
 }
 
+/// Users may patch owners away, and `kubectl delete --cascade=orphan` does it for them.
 #[test]
-fn a_pod_that_loses_its_owner_is_the_jobs_no_more() {
+fn pod_that_loses_its_owner_stays_its_jobs() {
     let index = PodIndex::default();
     let key = Key::new("ns", "j-worker-0");
     let job = Key::new("ns", "j");
@@ -95,18 +97,40 @@ fn a_pod_that_loses_its_owner_is_the_jobs_no_more() {
     orphan.metadata.owner_references = None;
     let changes = index.apply(&key, &orphan).unwrap();
     assert_eq!(changes, [(job.clone(), Change::Urgent)]);
-    assert!(index.of(&job).is_empty());
-    assert_eq!(index.apply(&key, &orphan).unwrap(), []);
-    assert_eq!(index.delete(&key, "a"), None);
+    assert_eq!(index.of(&job)["j-worker-0"].job_uid, "job");
+    let changes = index.apply(&key, &orphan).unwrap();
+    assert_eq!(changes, [(job.clone(), Change::None)]);
+    assert_eq!(index.delete(&key, "a"), Some(job));
 }
 
 #[test]
-fn a_pod_that_another_job_takes_over_is_news_to_both() {
+fn pod_whose_owner_is_patched_to_another_job_stays_its_jobs() {
+    let index = PodIndex::default();
+    let key = Key::new("ns", "j-worker-0");
+    let job = Key::new("ns", "j");
+    index.apply(&key, &pod("a", "Running"));
+    let mut moved = pod("a", "Running");
+    let owner = &mut moved.metadata.owner_references.as_mut().unwrap()[0];
+    (owner.name, owner.uid) = ("other".to_owned(), "other".to_owned());
+    let changes = index.apply(&key, &moved).unwrap();
+    assert_eq!(changes, [(job.clone(), Change::Urgent)]);
+    assert_eq!(index.of(&job)["j-worker-0"].job_uid, "job");
+    assert!(index.of(&Key::new("ns", "other")).is_empty());
+}
+
+/// Pods without the labels: those of older versions, and those that are none of Trellis' pods.
+#[test]
+fn pod_without_labels_is_of_the_job_that_controls_it() {
     let index = PodIndex::default();
     let key = Key::new("ns", "j-worker-0");
     let (job, other) = (Key::new("ns", "j"), Key::new("ns", "other"));
-    index.apply(&key, &pod("a", "Running"));
-    let mut moved = pod("a", "Running");
+    let unlabelled = || {
+        let mut pod = pod("a", "Running");
+        pod.metadata.labels = None;
+        pod
+    };
+    index.apply(&key, &unlabelled());
+    let mut moved = unlabelled();
     moved.metadata.owner_references.as_mut().unwrap()[0].name = "other".to_owned();
     assert_eq!(
         index.apply(&key, &moved).unwrap(),

@@ -3,6 +3,7 @@
 mod children;
 mod daemon_sets;
 mod external_secrets;
+mod guards;
 mod jobs;
 mod lost_nodes;
 mod policies;

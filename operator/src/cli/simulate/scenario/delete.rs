@@ -7,14 +7,21 @@ use super::author::{Author, NAMESPACE};
 use crate::cli::source::Source;
 use crate::key::Key;
 use crate::scheduling::gang;
-use crate::simulate::Change;
 use crate::simulate::scenario::Target;
+use crate::simulate::{Change, PodChange};
 
 impl Author {
     /// An object is deleted.
     pub(super) fn delete(&mut self, at: Time, target: &Target, source: &Source, field: &str) {
         let name = target.name.as_str();
         let key = Key::new(target.namespace.as_deref().unwrap_or(NAMESPACE), name);
+        let pod = (target.namespace.as_deref(), name);
+        if target.kind == "Pod"
+            && !self.snapshot.pods.contains_key(&key)
+            && self.job_pod(at, pod, PodChange::Leaves, source, None)
+        {
+            return;
+        }
         let seen = &mut self.snapshot;
         let change = match target.kind.as_str() {
             "TrainingJob" => self.jobs.remove(&key).map(|_| {

@@ -1,14 +1,22 @@
 //! Jobs by the names that expectations have for them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use trellis_api::document::Problem;
+use trellis_scheduler::GangId;
 
 use super::Event;
 use crate::key::Key;
 use crate::scheduling::gang;
-use crate::simulate::Expect;
-use crate::simulate::scenario::Expected;
+use crate::simulate::scenario::{Expected, JobList};
+use crate::simulate::{Expect, ExpectedJobs};
+
+/// Looks up the names of an expectation.
+struct Resolver<'a> {
+    event: &'a Event<'a>,
+    jobs: &'a BTreeSet<Key>,
+    problems: Vec<Problem>,
+}
 
 /// What is expected, of jobs that there are.
 ///
@@ -19,30 +27,81 @@ pub(super) fn resolve(
     event: &Event<'_>,
     jobs: &BTreeSet<Key>,
 ) -> Result<Expect, Vec<Problem>> {
-    let mut problems = Vec::new();
-    let mut list = |names: &Option<Vec<String>>, word: &str| {
-        let names = names.as_ref()?;
-        let mut ids = Vec::new();
-        for (number, name) in names.iter().enumerate() {
-            match one(name, jobs) {
-                Ok(key) => ids.push(gang::id(&key)),
-                Err(message) => {
-                    let field = format!("{}.expect.{word}[{number}]", event.field);
-                    problems.push(event.source.problem(&field, message));
-                }
-            }
-        }
-        Some(ids)
+    let mut resolver = Resolver {
+        event,
+        jobs,
+        problems: Vec::new(),
     };
+    let Expected {
+        placed,
+        pending,
+        preempted,
+        on,
+        running,
+        flavors,
+    } = expected;
+    let set = |names: &Vec<String>| names.iter().cloned().collect();
     let expect = Expect {
-        placed: list(&expected.placed, "placed"),
-        pending: list(&expected.pending, "pending"),
-        preempted: list(&expected.preempted, "preempted"),
+        placed: resolver.list(placed.as_ref(), "placed"),
+        pending: resolver.list(pending.as_ref(), "pending"),
+        preempted: resolver.list(preempted.as_ref(), "preempted"),
+        nodes: resolver.by_job(on.as_ref(), "on", set),
+        running: resolver.by_job(running.as_ref(), "running", |pods| u64::from(*pods)),
+        flavors: resolver.by_job(flavors.as_ref(), "flavors", set),
     };
-    if problems.is_empty() {
+    if resolver.problems.is_empty() {
         Ok(expect)
     } else {
-        Err(problems)
+        Err(resolver.problems)
+    }
+}
+
+impl Resolver<'_> {
+    fn list(&mut self, jobs: Option<&JobList>, word: &str) -> Option<ExpectedJobs> {
+        let jobs = jobs?;
+        let part = match jobs {
+            JobList::All(_) => "",
+            JobList::Count(_) => ".of",
+        };
+        let mut ids = Vec::new();
+        for (number, name) in jobs.names().iter().enumerate() {
+            ids.extend(self.job(name, &format!("{word}{part}[{number}]")));
+        }
+        Some(match jobs {
+            JobList::All(_) => ExpectedJobs::All(ids),
+            JobList::Count(count) => ExpectedJobs::Count {
+                least: count.exactly.or(count.at_least).unwrap_or(0),
+                most: count.exactly.or(count.at_most).unwrap_or(usize::MAX),
+                of: ids,
+            },
+        })
+    }
+
+    fn by_job<T, R>(
+        &mut self,
+        jobs: Option<&BTreeMap<String, T>>,
+        word: &str,
+        read: impl Fn(&T) -> R,
+    ) -> BTreeMap<GangId, R> {
+        let mut found = BTreeMap::new();
+        for (name, expected) in jobs.into_iter().flatten() {
+            if let Some(id) = self.job(name, &format!("{word}.{name}")) {
+                found.insert(id, read(expected));
+            }
+        }
+        found
+    }
+
+    fn job(&mut self, name: &str, field: &str) -> Option<GangId> {
+        match one(name, self.jobs) {
+            Ok(key) => Some(gang::id(&key)),
+            Err(message) => {
+                let field = format!("{}.expect.{field}", self.event.field);
+                self.problems
+                    .push(self.event.source.problem(&field, message));
+                None
+            }
+        }
     }
 }
 

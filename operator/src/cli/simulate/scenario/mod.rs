@@ -4,6 +4,8 @@
 mod author;
 mod delete;
 mod expects;
+mod pods;
+mod queued;
 
 use std::path::PathBuf;
 

@@ -10,7 +10,6 @@ const ONLY_ADA: &str = "forbid(principal, action == Trellis::Action::\"Submit\",
 fn running(forbid: &str) -> Case {
     let mut case = Case::new(json!({}));
     case.plan(PodGroupPhase::Placed);
-    case.namespace();
     let objects = vec![
         object(None, "all", ALL, OnViolation::Report),
         object(None, "no", forbid, OnViolation::Evict),
@@ -20,15 +19,6 @@ fn running(forbid: &str) -> Case {
 }
 
 impl Case {
-    fn namespace(&mut self) {
-        let namespace = serde_json::from_value(json!({
-            "metadata": {"name": "ns", "uid": "ns", "resourceVersion": self.next()},
-        }))
-        .unwrap();
-        let name = Key::new("", "ns");
-        self.world.namespaces.observed(name, namespace);
-    }
-
     /// The job bears the stamp of this user.
     fn stamp(&mut self, user: &str) {
         let mut job = self.world.jobs.get(&key()).unwrap().as_ref().clone();

@@ -4,7 +4,7 @@ use super::*;
 
 impl Case {
     /// A quota policy of that spec.
-    fn limit(&self, name: &str, mut spec: Value) {
+    pub(super) fn limit(&self, name: &str, mut spec: Value) {
         if spec["subject"].is_null() {
             spec["subject"] = json!({});
         }

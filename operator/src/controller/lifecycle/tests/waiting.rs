@@ -14,6 +14,44 @@ fn what_is_held_says_so_and_starts_nothing() {
     }
 }
 
+/// `status.message` is what a table has room for, whatever the reason; `explain` reads the whole
+/// from the conditions.
+#[test]
+fn message_of_every_reason_is_one_short_fact_and_the_condition_has_it_in_full() {
+    let long = format!(
+        "{}needs 8 GPUs; {}",
+        "word ".repeat(20),
+        "more ".repeat(200)
+    );
+    for reason in Reason::ALL.iter().copied() {
+        for phase in [
+            JobPhase::Refused,
+            JobPhase::Waiting,
+            JobPhase::Blocked,
+            JobPhase::Queued,
+        ] {
+            let mut case = Case::new(json!({}));
+            match phase {
+                JobPhase::Queued => {
+                    case.certificate = Some(Certificate::waits(reason, long.clone()));
+                }
+                phase => {
+                    case.standing = Standing::Held(Held {
+                        phase,
+                        reason,
+                        message: long.clone(),
+                    });
+                }
+            }
+            case.says(phase, reason);
+            let message = case.status.message.clone().unwrap();
+            assert!(message.chars().count() <= 160, "{reason}: {message}");
+            assert!(message.ends_with("needs 8 GPUs"), "{reason}: {message}");
+            assert_eq!(case.status.full_message(), long, "{reason}");
+        }
+    }
+}
+
 #[test]
 fn a_gang_that_is_being_committed_may_be_blocked_with_its_quota() {
     let mut case = Case::new(json!({}));

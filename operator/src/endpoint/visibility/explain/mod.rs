@@ -19,7 +19,7 @@ use trellis_api::visibility::{
     Amount, Candidate, ExcludedNodes, Explanation, FreedOn, Preempted, Protected, RaisedLimit,
     RaisedQuota, Served, SmallestChange, TaskGroupNodes,
 };
-use trellis_api::{PodGroup, Reason, TrainingJob};
+use trellis_api::{PodGroup, Reason, TrainingJob, fact};
 use trellis_scheduler::{
     Change, Decision, Engine, Forecast, Gang, GangId, GangSnapshot, GroupNodes, NodeName, Obstacle,
     ResourceName, Snapshot, StandingSnapshot, Victim,
@@ -364,7 +364,7 @@ impl Row for Explanation {
                     .map(|start| age::until(start.0, now))
                     .unwrap_or_default()
             ),
-            json!(self.message),
+            json!(fact(&self.message)),
         ]
     }
 }

@@ -51,9 +51,10 @@ fn job(key: &Key) -> Option<Arc<TrainingJob>> {
     let job = json!({
         "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
         "metadata": {"name": &*key.name, "namespace": &*key.namespace,
-            "annotations": {"trellis.dev/requested-by": "{\"user\": \"ann\", \"groups\": []}"}},
+            "annotations": {"trellis.dev/requested-by": "{\"user\": \"forged\", \"groups\": []}"}},
         "spec": {"taskGroups": []},
-        "status": {"phase": "Queued", "reason": "InsufficientCapacity", "message": "4 are missing"},
+        "status": {"phase": "Queued", "reason": "InsufficientCapacity", "message": "4 are missing",
+            "policy": {"requester": "ann"}},
     });
     (&*key.name == "next").then(|| Arc::new(serde_json::from_value(job).unwrap()))
 }
@@ -115,6 +116,7 @@ fn who_holds_a_place_comes_first_and_who_waits_in_order() {
     assert_eq!(next.phase, Some(JobPhase::Queued));
     assert_eq!(next.reason, Some(Reason::InsufficientCapacity));
     assert_eq!(next.message.as_deref(), Some("4 are missing"));
+    // The stamp of the job says "forged"; the operator did not believe it.
     assert_eq!(next.user.as_deref(), Some("ann"));
     assert_eq!(next.queue_share.as_deref(), Some("0.5"));
     assert!(next.nodes.is_empty() && next.node_count.is_none());
@@ -148,7 +150,9 @@ fn pods_of_others_say_how_they_do_as_jobs_do() {
     let (world, _heard) = World::new();
     let see = |pod: Value| {
         let pod: SlimPod = serde_json::from_value(pod).unwrap();
-        world.guests.apply(&Key::of(&pod.metadata), &pod);
+        world
+            .guests
+            .apply(&Key::of(&pod.metadata), &pod, |_, _| true);
     };
     let pod = |name: &str, node: Option<&str>, phase: &str, labels: Value| {
         let said = "QuotaExceeded: needs 4 nvidia.com/gpu";
@@ -267,7 +271,9 @@ fn a_pod_of_others_for_whom_others_leave_waits_still() {
         "status": {"phase": "Pending"},
     }))
     .unwrap();
-    world.guests.apply(&Key::of(&pod.metadata), &pod);
+    world
+        .guests
+        .apply(&Key::of(&pod.metadata), &pod, |_, _| true);
     let snapshot = engine.snapshot();
     let forecast = Forecast::of(&snapshot, |_| true);
     let facts = Facts {

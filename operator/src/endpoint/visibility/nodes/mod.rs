@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use trellis_api::visibility::{
     Amount, HeldBy, JobRef, NodeDomain, NodeHold, NodeReason, NodeResource, NodeState, Served,
 };
-use trellis_scheduler::{FreeOn, Node, NodeName, ResourceName, Snapshot};
+use trellis_scheduler::{FreeOn, Node, NodeName, ResourceName, Resources, Snapshot};
 
 use super::table::{Column, Row};
 use crate::key::Key;
@@ -36,8 +36,24 @@ pub(super) fn rows(
             row
         })
         .collect();
+    let deleted = tallies.into_iter().filter(|(_, tally)| tally.has_pods());
+    rows.extend(deleted.map(|(name, tally)| deleted_row(snapshot, name, tally)));
     rows.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
     rows
+}
+
+/// The row of a node whose object is deleted, and whose pods are still there.
+fn deleted_row(snapshot: &Snapshot, name: &NodeName, tally: Tally<'_>) -> NodeState {
+    let node = Node::new(name.clone(), Resources::new());
+    let message = "its Node object is deleted, and pods of it are still there";
+    NodeState {
+        schedulable: false,
+        reasons: vec![NodeReason {
+            reason: "Deleted".to_owned(),
+            message: message.to_owned(),
+        }],
+        ..row(snapshot, &node, tally)
+    }
 }
 
 fn row(snapshot: &Snapshot, node: &Node, tally: Tally<'_>) -> NodeState {

@@ -57,6 +57,13 @@ pub(super) struct Tally<'s> {
     pub(super) excluded_by: BTreeSet<Key>,
 }
 
+impl Tally<'_> {
+    /// True if a pod is there.
+    pub(super) fn has_pods(&self) -> bool {
+        !self.jobs.is_empty() || self.other_pods > 0
+    }
+}
+
 fn add<'s>(amounts: &mut Amounts<'s>, request: &'s Resources) {
     for (name, amount) in request.iter() {
         let sum = amounts.entry(name).or_default();

@@ -110,6 +110,22 @@ fn what_is_held_is_told_by_who_holds_it() {
 }
 
 #[test]
+fn deleted_node_that_holds_pods_is_shown_and_takes_none() {
+    let mut engine = engine();
+    engine.delete_node(&NodeName::new("n0"));
+    let rows = rows(&engine.snapshot(), |_| None);
+    let names: Vec<_> = rows
+        .iter()
+        .map(|row| row.metadata.name.as_deref())
+        .collect();
+    assert_eq!(names, [Some("n0"), Some("n1")], "\"gone\" holds nothing");
+    let deleted = &rows[0];
+    assert_eq!((deleted.schedulable, deleted.other_pods), (false, 1));
+    assert_eq!(deleted.reasons[0].reason, "Deleted");
+    assert_eq!(deleted.jobs[0].job.name, "runs");
+}
+
+#[test]
 fn who_holds_what_is_wanted_is_told_once_and_what_only_some_of_it_do_is_not() {
     let wanted = [FreeOn {
         node: NodeName::new("n0"),

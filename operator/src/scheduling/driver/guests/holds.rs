@@ -233,7 +233,10 @@ impl Driver {
         if let Some(limits) = known.filter(|_| is_known) {
             return limits.clone();
         }
-        let limits = held_limits(&world, &unit.namespace, queue, &accounts);
+        let Some(limits) = held_limits(&world, &unit.namespace, queue, &accounts) else {
+            // They are judged once the namespace is shown.
+            return state.limits.clone().unwrap_or_default();
+        };
         let limits = Arc::new(match joins {
             true => limits.joining(),
             false => limits,

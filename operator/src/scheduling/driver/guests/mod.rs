@@ -192,7 +192,7 @@ impl Driver {
         let world = self.committer.world();
         let waiting = self.guests.waiting();
         let concerned = waiting.filter(|unit| {
-            let labels = world.namespace_labels(&unit.namespace);
+            let labels = world.namespace_labels(&unit.namespace).unwrap_or_default();
             repulsion.is_of_namespace(&unit.namespace, &labels)
                 && self.guest_pods(unit).iter().any(|(_, pod)| {
                     repulsion.keeps_out(Repelled {

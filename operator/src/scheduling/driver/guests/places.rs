@@ -12,7 +12,7 @@ use trellis_api::{PodGroup, PodGroupSpec, Reason};
 use super::super::{Driver, Inside};
 use crate::key::Key;
 use crate::quota;
-use crate::scheduling::commit::GuestPlan;
+use crate::scheduling::commit::{GuestPlan, JudgedBy};
 use crate::scheduling::flavors::Place;
 use crate::scheduling::guests::asks::Asks;
 use crate::scheduling::guests::form::{self, Ticket};
@@ -194,6 +194,7 @@ impl Driver {
             group: group.as_ref().map(|group| group.name.to_string()),
             mounts,
             since: Some(asks.submitted),
+            judged: Some(judged_by(asks)),
         };
         if let (Some(Unit::Pod(pod)), Some(group)) = (guests::unit(unit), &group) {
             // The next one that joins is asked about with it.
@@ -282,5 +283,14 @@ impl Driver {
                 Err(Certificate::waits(Reason::TopologyNotFound, message))
             }
         }
+    }
+}
+
+/// By what it was decided that pods may have a place, which is so still.
+pub(super) fn judged_by(asks: &Asks) -> JudgedBy {
+    JudgedBy {
+        at: Instant::now(),
+        policies: asks.allowed.version().to_owned(),
+        quotas: asks.limits.version,
     }
 }

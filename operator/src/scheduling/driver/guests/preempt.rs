@@ -11,6 +11,7 @@ use trellis_scheduler::Victim;
 use super::super::victims::{SPARED, too_many};
 use super::super::{Driver, Inside};
 use super::holds::of_plan;
+use super::places::judged_by;
 use crate::key::Key;
 use crate::scheduling::commit::GuestNomination;
 use crate::scheduling::flavors::Place;
@@ -57,6 +58,7 @@ impl Driver {
             uid,
             plan,
             mounts,
+            judged: judged_by(&asks),
             victims: named,
             message,
         };

@@ -10,11 +10,13 @@ use super::*;
 use crate::scheduling::Feed;
 use crate::scheduling::commit::Outcome;
 use crate::scheduling::fixtures::policies;
-use crate::watch::{Sink, SlimNode, SlimPod};
+use crate::watch::{Sink, SlimNamespace, SlimNode, SlimPod};
 use crate::world::Watched;
 
 mod claims;
+mod grace;
 mod joined;
+mod namespace;
 mod nominated;
 mod preempt;
 mod promised;
@@ -60,7 +62,16 @@ impl Scene {
             "spec": {"namespaceSelector": {}, "defaultFor": {}},
         }));
         watched.apply(Key::new("", "default"), queue);
-        Self { driver, watched }
+        let scene = Self { driver, watched };
+        scene.namespace(json!({}));
+        scene
+    }
+
+    /// The namespace of all pods has these labels.
+    fn namespace(&self, labels: Value) {
+        let meta = json!({"name": "team-a", "uid": "team-a", "labels": labels});
+        let namespace: SlimNamespace = decoded(json!({"metadata": meta}));
+        self.watched.apply(Key::new("", "team-a"), namespace);
     }
 
     fn see(&self, pod: SlimPod) {

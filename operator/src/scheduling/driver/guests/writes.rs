@@ -47,6 +47,7 @@ impl Driver {
             group: group.metadata.name.clone(),
             mounts,
             since: asks.map(|asks| asks.submitted),
+            judged: None,
         };
         let (committer, key) = (self.committer.clone(), unit.clone());
         self.start(unit, None, |stop| async move {

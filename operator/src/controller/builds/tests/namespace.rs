@@ -1,0 +1,52 @@
+//! The namespace of a job: its watch may be later than that of jobs.
+
+use super::*;
+
+/// Policies that permit all but what runs in namespaces with the label "env: prod".
+fn all_but_prod() -> Arc<Policies> {
+    let selector = json!({"matchLabels": {"env": "prod"}});
+    let forbid = "forbid(principal, action, resource);";
+    let prod = PolicyObject {
+        selector: serde_json::from_value(selector).unwrap(),
+        ..object(None, "prod", forbid, OnViolation::Report)
+    };
+    loaded(vec![object(None, "all", ALL, OnViolation::Report), prod])
+}
+
+#[test]
+fn job_waits_until_the_watch_shows_its_namespace() {
+    let mut case = Case::new(json!({}));
+    case.namespace_is_not_shown();
+    case.world.policies.replace(all_but_prod());
+    let builds = Builds::default();
+    assert_eq!(case.build(&builds), Err(Reason::CacheNotReady));
+    case.namespace(json!({"env": "prod"}));
+    assert_eq!(case.build(&builds), Err(Reason::PolicyDenied));
+    case.namespace_is_not_shown();
+    assert_eq!(case.build(&builds), Err(Reason::CacheNotReady));
+    case.namespace(json!({}));
+    assert_eq!(case.build(&builds), Ok(("default".to_owned(), 0)));
+}
+
+#[test]
+fn quota_policy_by_namespace_label_holds_for_a_new_namespace() {
+    let mut case = Case::new(json!({}));
+    case.namespace_is_not_shown();
+    let subject = json!({"namespaceSelector": {"matchLabels": {"env": "prod"}}});
+    let spec = json!({"subject": subject, "limits": {"gpusPerJob": 1}});
+    case.limit("prod", spec);
+    let builds = Builds::default();
+    assert_eq!(case.build(&builds), Err(Reason::CacheNotReady));
+    case.namespace(json!({"env": "prod"}));
+    assert_eq!(case.build(&builds), Err(Reason::QuotaPolicyExceeded));
+}
+
+/// Which limits concern the job depends on the labels, so the limits of before stay.
+#[test]
+fn limits_of_a_placed_job_stay_while_its_namespace_is_not_shown() {
+    let mut case = Case::new(json!({}));
+    case.plan(PodGroupPhase::Placed);
+    assert!(build::held_limits(&case.look()).is_some());
+    case.namespace_is_not_shown();
+    assert!(build::held_limits(&case.look()).is_none());
+}

@@ -1,0 +1,226 @@
+//! Whether the admission policies are in force that keep users from what Trellis alone writes.
+
+use std::collections::BTreeMap;
+
+use kube::api::ObjectMeta;
+use parking_lot::RwLock;
+use serde_json::Value;
+
+use super::stamping::shipped_spec;
+
+/// An admission policy of the chart, with its binding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Guard {
+    /// Labels and annotations `trellis.dev/*` of pods and jobs.
+    ReservedKeys,
+    /// Spec and owners of pods that Trellis has placed.
+    Pods,
+    /// PodGroups of jobs.
+    PodGroups,
+}
+
+impl Guard {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::ReservedKeys, Self::Pods, Self::PodGroups];
+
+    /// Name of the policy and of its binding.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::ReservedKeys => "trellis-reserved-keys",
+            Self::Pods => "trellis-pods",
+            Self::PodGroups => "trellis-pod-groups",
+        }
+    }
+
+    /// What is not believed, or not prevented, while it is not in force.
+    #[must_use]
+    pub const fn consequence(self) -> &'static str {
+        match self {
+            Self::ReservedKeys => {
+                "external pods count in no queue unless a plan or this process has placed them"
+            }
+            Self::Pods => "users can change pods after policies have judged them",
+            Self::PodGroups => {
+                "of the PodGroup of a job only its plan is believed until the job is compiled"
+            }
+        }
+    }
+}
+
+const KINDS: [&str; 2] = [
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
+];
+
+/// A part as it is in the cluster.
+#[derive(Clone, Debug)]
+struct Part {
+    uid: String,
+    is_as_shipped: bool,
+}
+
+type Parts = BTreeMap<(Guard, &'static str), Part>;
+
+/// The parts, as the watches show them.
+#[derive(Debug, Default)]
+pub struct Guards {
+    parts: RwLock<Parts>,
+}
+
+impl Guards {
+    /// A part is there, new or changed. True if a guard has come into force, or is not any more.
+    pub(crate) fn seen(&self, kind: &str, meta: &ObjectMeta, spec: &Value) -> bool {
+        let Some((guard, kind)) = part(kind, meta.name.as_deref()) else {
+            return false;
+        };
+        let part = Part {
+            uid: meta.uid.clone().unwrap_or_default(),
+            is_as_shipped: shipped_spec(kind, guard.name()) == Some(spec),
+        };
+        self.change(guard, |parts| {
+            parts.insert((guard, kind), part);
+        })
+    }
+
+    /// A part is gone. True if a guard is not in force any more.
+    pub(crate) fn gone(&self, kind: &str, name: &str, uid: &str) -> bool {
+        let Some((guard, kind)) = part(kind, Some(name)) else {
+            return false;
+        };
+        self.change(guard, |parts| {
+            if parts
+                .get(&(guard, kind))
+                .is_some_and(|part| part.uid == uid)
+            {
+                parts.remove(&(guard, kind));
+            }
+        })
+    }
+
+    fn change(&self, guard: Guard, change: impl FnOnce(&mut Parts)) -> bool {
+        let mut parts = self.parts.write();
+        let before = fault(&parts, guard);
+        change(&mut parts);
+        before != fault(&parts, guard)
+    }
+
+    /// Why a guard is not in force. None: it is.
+    #[must_use]
+    pub fn fault(&self, guard: Guard) -> Option<String> {
+        fault(&self.parts.read(), guard)
+    }
+
+    /// True if the guard keeps users from what it is for.
+    #[must_use]
+    pub fn is_in_force(&self, guard: Guard) -> bool {
+        self.fault(guard).is_none()
+    }
+
+    /// What is wrong, and what follows from it. None: all guards are in force.
+    #[must_use]
+    pub fn problem(&self) -> Option<String> {
+        let parts = self.parts.read();
+        let faults = Guard::ALL.into_iter().filter_map(|guard| {
+            Some(format!(
+                "{}: {}",
+                fault(&parts, guard)?,
+                guard.consequence()
+            ))
+        });
+        let faults: Vec<_> = faults.collect();
+        (!faults.is_empty()).then(|| faults.join("; "))
+    }
+}
+
+fn part(kind: &str, name: Option<&str>) -> Option<(Guard, &'static str)> {
+    let kind = KINDS.into_iter().find(|known| *known == kind)?;
+    let guard = Guard::ALL.into_iter().find(|g| Some(g.name()) == name)?;
+    Some((guard, kind))
+}
+
+fn fault(parts: &Parts, guard: Guard) -> Option<String> {
+    let name = guard.name();
+    KINDS
+        .into_iter()
+        .find_map(|kind| match parts.get(&(guard, kind)) {
+            None => Some(format!("the {kind} {name:?} is missing: apply the chart's")),
+            Some(part) if !part.is_as_shipped => Some(format!(
+                "the {kind} {name:?} differs from that of this version: apply the chart's"
+            )),
+            Some(_) => None,
+        })
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn meta(name: &str) -> ObjectMeta {
+        ObjectMeta {
+            name: Some(name.to_owned()),
+            uid: Some("a".to_owned()),
+            ..ObjectMeta::default()
+        }
+    }
+
+    /// Applies all parts as the chart has them.
+    pub(crate) fn put_in_force(guards: &Guards) {
+        for guard in Guard::ALL {
+            for kind in KINDS {
+                let spec = shipped_spec(kind, guard.name()).unwrap();
+                guards.seen(kind, &meta(guard.name()), spec);
+            }
+        }
+    }
+
+    #[test]
+    fn guard_is_in_force_while_policy_and_binding_are_as_shipped() {
+        let guards = Guards::default();
+        assert!(guards.problem().is_some());
+        put_in_force(&guards);
+        assert_eq!(guards.problem(), None);
+        for guard in Guard::ALL {
+            assert!(guards.is_in_force(guard));
+        }
+    }
+
+    #[test]
+    fn guard_that_is_deleted_or_set_to_audit_is_not_in_force() {
+        let guards = Guards::default();
+        put_in_force(&guards);
+        for guard in Guard::ALL {
+            let name = guard.name();
+            assert!(!guards.gone(KINDS[1], name, "another"));
+            assert!(guards.gone(KINDS[1], name, "a"));
+            let fault = guards.fault(guard).unwrap();
+            assert!(
+                fault.contains(KINDS[1]) && fault.contains("is missing"),
+                "{fault}"
+            );
+            let mut audit = shipped_spec(KINDS[1], name).unwrap().clone();
+            audit["validationActions"] = json!(["Audit"]);
+            assert!(guards.seen(KINDS[1], &meta(name), &audit));
+            let fault = guards.fault(guard).unwrap();
+            assert!(
+                fault.contains("differs from that of this version"),
+                "{fault}"
+            );
+            assert!(guards.problem().unwrap().contains(guard.consequence()));
+            let shipped = shipped_spec(KINDS[1], name).unwrap();
+            assert!(guards.seen(KINDS[1], &meta(name), shipped));
+            assert!(!guards.seen(KINDS[1], &meta(name), shipped), "nothing new");
+            assert_eq!(guards.problem(), None);
+        }
+    }
+
+    #[test]
+    fn other_admission_policies_change_nothing() {
+        let guards = Guards::default();
+        assert!(!guards.seen(KINDS[0], &meta("another"), &json!({})));
+        assert!(!guards.seen("Pod", &meta("trellis-pods"), &json!({})));
+        assert!(!guards.gone(KINDS[0], "another", "a"));
+    }
+}

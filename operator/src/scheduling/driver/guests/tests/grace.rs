@@ -1,0 +1,33 @@
+//! How long external pods take to stop at most.
+
+use std::time::Duration;
+
+use super::*;
+
+fn with_grace(seconds: i64) -> SlimPod {
+    let mut pod = pod("p", json!({}));
+    pod.spec.termination_grace_period_seconds = Some(seconds);
+    pod
+}
+
+/// The grace by which the engine plans with the room of the pod.
+fn planned_grace(pod: SlimPod, is_bound: bool) -> Duration {
+    let mut scene = Scene::new();
+    match is_bound {
+        true => scene.see_bound(pod, &[]),
+        false => scene.see(pod),
+    }
+    scene.decide_unanswered();
+    let gangs = scene.driver.engine.snapshot().gangs;
+    let told = gangs.into_iter().next().unwrap();
+    told.place.map_or(told.gang, |place| place.gang).grace
+}
+
+#[tokio::test]
+async fn engine_plans_with_at_most_an_hour_for_an_external_pod_to_stop() {
+    for is_bound in [false, true] {
+        let grace = |seconds| planned_grace(with_grace(seconds), is_bound).as_secs();
+        assert_eq!(grace(7), 7);
+        assert_eq!(grace(2_147_483_647), 3_600, "bound: {is_bound}");
+    }
+}

@@ -1,0 +1,287 @@
+//! Surplus pods: of elastic groups above `minReplicas`, and of groups with `gang: false`.
+//! Each pod is a gang of its own to the engine, as in the operator. It comes after the
+//! gang has its place, makes room first, and goes with the gang.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use trellis_scheduler::{Gang, GangId, GroupName, NodeName, Placement, Time, Victim};
+
+use super::agenda::{Due, What};
+use super::job::{Stage, gpus};
+use super::record::{Event, why_victim};
+use super::script::SurplusPod;
+use super::{Runner, after};
+use crate::scheduling::{AT_ONCE, GROWS_EVERY, gang};
+
+/// Where a surplus pod is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Seat {
+    /// It seeks a place.
+    Waiting,
+    /// It runs there.
+    Placed(NodeName),
+    /// It has been told to stop.
+    Leaving(NodeName),
+    /// It failed, and comes back after its back-off.
+    BackingOff,
+    /// It does not come again.
+    Done,
+}
+
+/// The surplus pods of a job.
+#[derive(Debug, Default)]
+pub(super) struct Surplus {
+    pub(super) pods: Vec<SurplusPod>,
+    pub(super) seats: BTreeMap<GangId, Seat>,
+    /// When surplus pods of elastic groups joined last.
+    grown: Option<Time>,
+    /// Pods that come back without the pause between two growths.
+    pub(super) replaced: BTreeSet<GangId>,
+}
+
+impl Surplus {
+    /// None of these pods has a place.
+    pub(super) fn of(pods: Vec<SurplusPod>) -> Self {
+        Self {
+            pods,
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn pod(&self, id: &GangId) -> Option<&SurplusPod> {
+        self.pods.iter().find(|pod| pod.gang.id == *id)
+    }
+
+    /// The nodes of the pods that run.
+    pub(super) fn nodes(&self) -> impl Iterator<Item = &NodeName> {
+        self.seats.values().filter_map(|seat| match seat {
+            Seat::Placed(node) | Seat::Leaving(node) => Some(node),
+            _ => None,
+        })
+    }
+}
+
+/// The job of a surplus pod. None: the gang is a job's own.
+pub(super) fn job_of(id: &GangId) -> Option<GangId> {
+    let (job, member) = gang::whose(id);
+    member.map(|_| gang::id(&job))
+}
+
+impl Runner<'_, '_> {
+    /// Lets the engine seek places for the surplus pods of a job that has its place.
+    pub(super) fn seek_surplus(&mut self, id: &GangId) {
+        let Some(job) = self.jobs.get(id) else { return };
+        if !matches!(job.stage, Stage::Placed { .. }) || job.surplus.pods.is_empty() {
+            return;
+        }
+        let grows_at = job.surplus.grown.map(|grown| grown.plus(GROWS_EVERY));
+        let is_paused = grows_at.is_some_and(|at| at > self.now);
+        let seats = &job.surplus.seats;
+        let waiting = seats.values().filter(|seat| **seat == Seat::Waiting);
+        let free = AT_ONCE.saturating_sub(waiting.count());
+        let may_come = |pod: &&SurplusPod| {
+            let is_replaced = job.surplus.replaced.contains(&pod.gang.id);
+            let waits = is_paused && pod.is_elastic && !is_replaced;
+            !waits && !seats.contains_key(&pod.gang.id)
+        };
+        let coming = job.surplus.pods.iter().filter(may_come).take(free);
+        let gangs: Vec<Gang> = coming.map(|pod| self.surplus_gang(id, pod)).collect();
+        for gang in gangs {
+            if let Some(job) = self.jobs.get_mut(id) {
+                job.surplus.seats.insert(gang.id.clone(), Seat::Waiting);
+            }
+            self.engine.apply_gang(gang);
+            self.is_unsettled = true;
+        }
+    }
+
+    /// A surplus pod as the engine is to know it: of the flavors that its gang was given, and in
+    /// the domain that its gang must be in.
+    fn surplus_gang(&self, id: &GangId, pod: &SurplusPod) -> Gang {
+        let mut gang = pod.gang.clone();
+        let given = self.engine.flavors(id).unwrap_or_default();
+        let near = self.domain_labels(id, pod);
+        for group in &mut gang.groups {
+            let own = given.iter().filter(|given| given.group == group.name);
+            let mut flavors: Vec<_> = own.flat_map(|g| g.flavors.values().cloned()).collect();
+            flavors.sort_unstable();
+            flavors.dedup();
+            if !flavors.is_empty() {
+                group.flavors = flavors;
+            }
+            group.constraints.node_selector.extend(near.clone());
+        }
+        gang
+    }
+
+    /// The labels of the domain that the pods of a gang must be in.
+    fn domain_labels(&self, id: &GangId, pod: &SurplusPod) -> BTreeMap<String, String> {
+        let labels = || {
+            let level = pod.level.as_ref()?;
+            let placement = self.engine.placement(id)?;
+            let group = pod.gang.groups.first().map(|group| &group.name);
+            let own = |name: &GroupName| !level.is_of_group || Some(name) == group;
+            let mut pods = placement.iter();
+            let (_, _, first) = pods
+                .find(|(group, ..)| own(group))
+                .or(placement.iter().next())?;
+            let labels = &self.nodes.get(first)?.labels;
+            let levels = self.topologies.values().find_map(|levels| {
+                let at = levels.iter().position(|key| *key == level.key)?;
+                levels.get(..=at)
+            });
+            let levels = levels.unwrap_or(std::slice::from_ref(&level.key)).iter();
+            let label = |key: &String| Some((key.clone(), labels.get(key)?.clone()));
+            Some(levels.filter_map(label).collect())
+        };
+        labels().unwrap_or_default()
+    }
+
+    /// A surplus pod has its place.
+    pub(super) fn place_surplus(&mut self, job: &GangId, id: &GangId, placement: &Placement) {
+        let Some(state) = self.jobs.get_mut(job) else {
+            return;
+        };
+        let Some(pod) = state.surplus.pod(id).cloned() else {
+            return;
+        };
+        let Some((_, _, node)) = placement.iter().next() else {
+            return;
+        };
+        state
+            .surplus
+            .seats
+            .insert(id.clone(), Seat::Placed(node.clone()));
+        let is_replaced = state.surplus.replaced.remove(id);
+        if pod.is_elastic && !is_replaced {
+            self.grew.insert(job.clone());
+        }
+        self.meter.hold(node, gpus(&pod.gang));
+        self.report(
+            Event::Grown,
+            job,
+            Some((&pod.gang, placement)),
+            String::new(),
+        );
+    }
+
+    /// Other pods of a job that has grown come a minute later.
+    pub(super) fn pause_growth(&mut self) {
+        for id in std::mem::take(&mut self.grew) {
+            let now = self.now;
+            let Some(job) = self.jobs.get_mut(&id) else {
+                continue;
+            };
+            job.surplus.grown = Some(now);
+            let pods = job.surplus.pods.iter().filter(|pod| pod.is_elastic);
+            let waiting = pods.filter(|pod| {
+                let is_replaced = job.surplus.replaced.contains(&pod.gang.id);
+                job.surplus.seats.get(&pod.gang.id) == Some(&Seat::Waiting) && !is_replaced
+            });
+            let waiting: Vec<GangId> = waiting.map(|pod| pod.gang.id.clone()).collect();
+            let due = Due {
+                what: What::Grow,
+                job: id.clone(),
+                run: job.run,
+            };
+            for pod in waiting {
+                job.surplus.seats.remove(&pod);
+                self.engine.delete_gang(&pod);
+            }
+            self.agenda.add(now.plus(GROWS_EVERY), due);
+        }
+    }
+
+    /// A surplus pod is told to stop, to make room.
+    pub(super) fn evict_surplus(&mut self, job: &GangId, victim: &Victim, by: Option<&GangId>) {
+        let Some(state) = self.jobs.get_mut(job) else {
+            return;
+        };
+        let grace = state.gang.grace;
+        let Some(Seat::Placed(node)) = state.surplus.seats.get(&victim.gang).cloned() else {
+            return;
+        };
+        let seat = Seat::Leaving(node);
+        state.surplus.seats.insert(victim.gang.clone(), seat);
+        let due = Due {
+            what: What::StopSurplus(victim.gang.clone()),
+            job: job.clone(),
+            run: state.run,
+        };
+        self.agenda.add(after(self.now, grace), due);
+        let pod = gang::whose(&victim.gang).1;
+        let pod = pod.map_or_else(String::new, |pod| pod.pod_name(&gang::job_of(job).name));
+        let why = why_victim(victim, by);
+        self.report(Event::Shrunk, job, None, format!("{pod}: {why}"));
+    }
+
+    /// A surplus pod holds nothing any more. It comes again as `seat` says; None: at once.
+    pub(super) fn vacate(&mut self, job: &GangId, id: &GangId, seat: Option<Seat>) {
+        let Some(state) = self.jobs.get_mut(job) else {
+            return;
+        };
+        let freed = state.surplus.pod(id).map_or(0, |pod| gpus(&pod.gang));
+        let before = match seat {
+            Some(seat) => state.surplus.seats.insert(id.clone(), seat),
+            None => state.surplus.seats.remove(id),
+        };
+        if let Some(Seat::Placed(node) | Seat::Leaving(node)) = before {
+            self.meter.hold(&node, freed.saturating_neg());
+        }
+        self.engine.delete_gang(id);
+        self.is_unsettled = true;
+        self.end_if_done(job);
+    }
+
+    /// The job does not ask for a surplus pod any more.
+    pub(super) fn dismiss_surplus(&mut self, job: &GangId, pod: &SurplusPod) {
+        let id = &pod.gang.id;
+        let seat = self
+            .jobs
+            .get_mut(job)
+            .and_then(|job| job.surplus.seats.remove(id));
+        if let Some(Seat::Placed(node) | Seat::Leaving(node)) = seat {
+            self.meter.hold(&node, gpus(&pod.gang).saturating_neg());
+            let name = gang::whose(id).1;
+            let name = name.map_or_else(String::new, |pod| pod.pod_name(&gang::job_of(job).name));
+            let why = format!("{name}: the job asks for fewer pods");
+            self.report(Event::Shrunk, job, None, why);
+        }
+        self.engine.delete_gang(id);
+        self.is_unsettled = true;
+    }
+
+    /// All surplus pods of a job go: its gang has lost its place.
+    pub(super) fn withdraw_surplus(&mut self, job: &GangId) {
+        let Some(state) = self.jobs.get(job) else {
+            return;
+        };
+        let ids: Vec<GangId> = state.surplus.seats.keys().cloned().collect();
+        for id in ids {
+            self.vacate(job, &id, None);
+        }
+        if let Some(state) = self.jobs.get_mut(job) {
+            state.surplus.grown = None;
+            state.surplus.replaced.clear();
+        }
+    }
+
+    /// The node of surplus pods is gone: the pods come again elsewhere.
+    pub(super) fn surplus_node_gone(&mut self, node: &NodeName) {
+        let mut lost: Vec<(GangId, GangId)> = Vec::new();
+        for (job, state) in &self.jobs {
+            let seats = state.surplus.seats.iter().filter(
+                |(_, seat)| matches!(seat, Seat::Placed(on) | Seat::Leaving(on) if on == node),
+            );
+            lost.extend(seats.map(|(id, _)| (job.clone(), id.clone())));
+        }
+        for (job, id) in lost {
+            self.vacate(&job, &id, None);
+            let pod = gang::whose(&id).1;
+            let pod = pod.map_or_else(String::new, |pod| pod.pod_name(&gang::job_of(&job).name));
+            let why = format!("{pod}: node {:?} is gone", node.as_str());
+            self.report(Event::Shrunk, &job, None, why);
+            self.seek_surplus(&job);
+        }
+    }
+}
