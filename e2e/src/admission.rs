@@ -4,8 +4,11 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use k8s_openapi::api::admissionregistration::v1::{
+    MutatingAdmissionPolicyBinding, ValidatingAdmissionPolicyBinding,
+};
 use kube::api::{ApiResource, DeleteParams, DynamicObject};
-use kube::core::GroupVersionKind;
+use kube::core::{ClusterResourceScope, GroupVersionKind, Resource};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
@@ -17,6 +20,8 @@ const VERSION: &str = "v1";
 /// A new policy takes a moment until every request sees it: the API server reads them anew once a
 /// second.
 const SEEN: Duration = Duration::from_secs(2);
+/// The age at which a new policy acts on every request, and the operator believes stamps.
+const IN_FORCE_AFTER: Duration = Duration::from_secs(12);
 
 /// What is done to a pod.
 #[derive(Clone, Copy)]
@@ -176,4 +181,30 @@ impl PodPolicy {
             .await?;
         Ok(())
     }
+}
+
+/// Waits until the operator believes stamps of jobs that are created from now on.
+///
+/// # Panics
+/// Where the chart's admission policies are not there.
+pub async fn stamping_is_in_force(control_plane: &ControlPlane) {
+    let created = [
+        created::<MutatingAdmissionPolicyBinding>(control_plane).await,
+        created::<ValidatingAdmissionPolicyBinding>(control_plane).await,
+    ];
+    let age = k8s_openapi::jiff::Timestamp::now().duration_since(created[0].max(created[1]));
+    let age = Duration::try_from(age).unwrap_or_default();
+    tokio::time::sleep(IN_FORCE_AFTER.saturating_sub(age)).await;
+}
+
+async fn created<K>(control_plane: &ControlPlane) -> k8s_openapi::jiff::Timestamp
+where
+    K: Resource<DynamicType = (), Scope = ClusterResourceScope>
+        + Clone
+        + std::fmt::Debug
+        + serde::de::DeserializeOwned,
+{
+    let api: Api<K> = Api::all(control_plane.client());
+    let binding = api.get("trellis-requested-by").await.unwrap();
+    binding.meta().creation_timestamp.clone().unwrap().0
 }

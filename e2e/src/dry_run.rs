@@ -37,7 +37,12 @@ pub async fn dry_run(
         .force()
         .dry_run()
         .validation_strict();
-    let name = object.name_any();
+    // An apply takes no `generateName`: the name is one of those that it stands for.
+    let generated = object.metadata.generate_name.take();
+    let name = object.metadata.name.clone();
+    let name = name.or_else(|| generated.map(|prefix| format!("{prefix}xxxxx")));
+    let name = name.context("no name")?;
+    object.metadata.name = Some(name.clone());
     api.patch(&name, &params, &Patch::Apply(&object)).await?;
     Ok(())
 }

@@ -331,11 +331,9 @@ pub fn reason(job: &TrainingJob) -> &'static str {
         .map_or("", Reason::as_str)
 }
 
-/// The message of a job, empty if it has none yet.
+/// The message of a job in full, empty if it has none yet.
 #[must_use]
 pub fn message(job: &TrainingJob) -> String {
-    job.status
-        .as_ref()
-        .and_then(|s| s.message.clone())
-        .unwrap_or_default()
+    let status = job.status.as_ref();
+    status.map_or_else(String::new, |s| s.full_message().to_owned())
 }

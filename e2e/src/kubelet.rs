@@ -20,9 +20,13 @@ pub const REFUSE_ON: &str = "test.trellis.dev/refuse-on";
 /// `"true"`: the pod is admitted but its containers are never created.
 pub const HANG: &str = "test.trellis.dev/hang";
 
-/// What the containers of a pod that [hangs](HANG) wait for, in place of `ContainerCreating`,
-/// such as `CreateContainerConfigError`. The message is `test: <reason>: not found`.
+/// The waiting reason of containers of a pod that [hangs](HANG), in place of `ContainerCreating`,
+/// such as `CreateContainerConfigError`. The message is `test: <reason>: not found`, unless
+/// [`HANG_MESSAGE`] says another.
 pub const HANG_REASON: &str = "test.trellis.dev/hang-reason";
+
+/// The message beside [`HANG_REASON`].
+pub const HANG_MESSAGE: &str = "test.trellis.dev/hang-message";
 
 /// The termination message of the containers, such as the last lines of their log.
 pub const LAST_WORDS: &str = "test.trellis.dev/last-words";

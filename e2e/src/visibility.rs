@@ -40,10 +40,22 @@ fn chart(file: &str) -> Result<Vec<Value>> {
 /// # Errors
 /// If it cannot be started.
 pub async fn start(control_plane: &ControlPlane, program: &Path, port: u16) -> Result<Operator> {
-    let kubeconfig = control_plane.service_account_kubeconfig(NAMESPACE, ACCOUNT);
     // A busy machine must not cost it the lease: nobody starts it again.
     let launch = launch("operator", port).lease_seconds(60);
-    Operator::launch(control_plane, program, &kubeconfig.await?, &launch)
+    start_as(control_plane, program, &launch).await
+}
+
+/// Starts an operator as `launch` says, under the chart's rights.
+///
+/// # Errors
+/// If it cannot be started.
+pub async fn start_as(
+    control_plane: &ControlPlane,
+    program: &Path,
+    launch: &Launch,
+) -> Result<Operator> {
+    let kubeconfig = control_plane.service_account_kubeconfig(NAMESPACE, ACCOUNT);
+    Operator::launch(control_plane, program, &kubeconfig.await?, launch)
 }
 
 /// The kubeconfig of a ServiceAccount of a namespace that has the role `view` there.

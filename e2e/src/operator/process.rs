@@ -79,6 +79,18 @@ impl Operator {
         Self::start_with(control_plane, program, &kubeconfig)
     }
 
+    /// The same with a read-only endpoint, on a port that is free.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub async fn start_with_endpoint(control_plane: &ControlPlane, program: &Path) -> Result<Self> {
+        let kubeconfig = control_plane
+            .service_account_kubeconfig(NAMESPACE, ACCOUNT)
+            .await?;
+        let launch = Launch::named("operator").argument("--listen=127.0.0.1:0");
+        Self::launch(control_plane, program, &kubeconfig, &launch)
+    }
+
     /// Starts `program operator` with a kubeconfig, such as one of a proxy.
     ///
     /// # Errors

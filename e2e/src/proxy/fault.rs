@@ -21,6 +21,9 @@ pub enum Fault {
     Delay(Duration),
     /// It goes through when the proxy is healed ([`Proxy::heal`](super::Proxy::heal)).
     Hold,
+    /// The connection is cut at once, and the API server acts on the request when the proxy is
+    /// healed, as behind a proxy that is slow.
+    Late,
     /// It does not reach the API server, and no answer ever comes.
     Hang,
     /// The API server acts on the request, and no answer ever comes.

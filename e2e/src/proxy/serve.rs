@@ -135,6 +135,19 @@ async fn handle(
             return expired(request.verb);
         }
         Fault::DropRequest => return cut(&state, &key, BY_A_TEST),
+        Fault::Late => {
+            parts.uri = upstream.uri(parts.uri.path_and_query())?;
+            parts.headers.remove(header::HOST);
+            parts.headers.remove(header::CONNECTION);
+            let late = http::Request::from_parts(parts, Full::new(body));
+            tokio::spawn(async move {
+                if released.changed().await.is_ok() {
+                    // Nobody listens for its answer.
+                    let _ = client.request(late).await;
+                }
+            });
+            return cut(&state, &key, BY_A_TEST);
+        }
         Fault::Hang => pending().await,
     }
     let trap = get(&state.trap);

@@ -105,9 +105,18 @@ fn cases() -> Vec<Case> {
         let metric = "trellis_queue_oldest_wait_seconds";
         vec![(metric, "queue", "team-a", samples.to_owned())]
     };
+    let held = |phase, samples: &str| {
+        let metric = "trellis_jobs_held_oldest_seconds";
+        (metric, "phase", phase, samples.to_owned())
+    };
+    let nodes = |state, samples: &str| ("trellis_nodes", "state", state, samples.to_owned());
     let undone = |reason, samples: &str| {
         let metric = "trellis_gangs_undone_total";
         (metric, "reason", reason, samples.to_owned())
+    };
+    let guard = |policy, samples: &str| {
+        let metric = "trellis_admission_policy_in_force";
+        (metric, "policy", policy, samples.to_owned())
     };
     let leader = |pod, samples: &str| ("trellis_leader", "pod", pod, samples.to_owned());
     let mut cases = vec![
@@ -163,6 +172,24 @@ fn cases() -> Vec<Case> {
         ),
         quiet(31, waits("86400x40")),
         fires(
+            "TrellisJobsHeld",
+            "One has been Blocked for 1h 0m 1s.",
+            16,
+            vec![held("Blocked", "3601x30"), held("Waiting", "0x30")],
+        ),
+        quiet(
+            16,
+            vec![held("Blocked", "0x30"), held("Waiting", "3600x30")],
+        ),
+        fires(
+            "TrellisNodesLost",
+            "2 of them",
+            6,
+            vec![nodes("ready", "9x9"), nodes("lost", "2x9")],
+        ),
+        // It comes back within five minutes.
+        quiet(6, vec![nodes("unhealthy", "1x9"), nodes("lost", "1x3 0x9")]),
+        fires(
             "TrellisCommitFailures",
             "in half an hour, PodRefused.",
             60,
@@ -183,6 +210,17 @@ fn cases() -> Vec<Case> {
             vec![of("trellis_ledger_wrong_limits", "1x9")],
         ),
         quiet(6, vec![of("trellis_ledger_wrong_limits", "0x9")]),
+        fires(
+            "TrellisAdmissionPolicyMissing",
+            "The admission policy trellis-pods",
+            12,
+            vec![
+                guard("trellis-pods", "0x19"),
+                guard("trellis-pod-groups", "1x19"),
+            ],
+        ),
+        // The chart is being upgraded.
+        quiet(12, vec![guard("trellis-pods", "0 0 1x19")]),
     ];
     cases.extend(of_certificates());
     cases.extend(errors().iter().map(of_writes));

@@ -41,6 +41,7 @@ pub(crate) fn everything() -> Value {
     json!({
         "operator": {"lookForSecretsIn": ["team-a", "team-b"]},
         "certificates": {"source": "certManager"},
+        "admission": {"networkPolicies": true, "confineOperator": true},
         "userRoles": {"everybodyReadsQueues": true},
         "metrics": {
             "readers": [{"namespace": "monitoring", "name": "prometheus"}],

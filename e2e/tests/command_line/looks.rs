@@ -5,6 +5,7 @@ use std::time::Duration;
 use anyhow::ensure;
 use serde_json::json;
 use trellis_api::job::JobPhase;
+use trellis_e2e::admission::stamping_is_in_force;
 use trellis_e2e::jobs::SOON;
 use trellis_e2e::wait::eventually;
 
@@ -83,6 +84,7 @@ async fn mine_is_what_i_have_submitted() {
         .apply_yaml_in(site.name(), &binding.to_string())
         .await
         .unwrap();
+    stamping_is_in_force(control_plane).await;
     for (user, job) in [("cli-ann", "of-ann"), ("cli-ben", "of-ben")] {
         let job = site.job(job, 1, 1).to_string();
         let submit = ["submit", "-f", "-", "-n", site.name()];

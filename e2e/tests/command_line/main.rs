@@ -1,6 +1,7 @@
 //! `trellis` as people run it, on a real control plane whose API server asks a real operator.
 
 mod acts;
+mod ci;
 mod gpus;
 mod looks;
 mod others;

@@ -3,6 +3,7 @@
 mod access;
 mod collection;
 mod components;
+mod failures;
 mod leftovers;
 mod nodes;
 mod pods;

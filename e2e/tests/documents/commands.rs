@@ -38,7 +38,7 @@ const QUICK_START: Run = By(
 
 /// Blocks marked `sh` or `console`: page, heading, how many below it, who runs them.
 #[rustfmt::skip] // A row a line.
-const BLOCKS: [(&str, &str, usize, Run); 65] = [
+const BLOCKS: [(&str, &str, usize, Run); 67] = [
     ("CONTRIBUTING.md", "Another control plane", 2, By("e2e/tests/documents/main.rs", "what_contributing_says_installs_it")),
     ("README.md", "Try it", 3, Not("`cargo demo --once` in .ci/run; what it prints is cut short here")),
     ("README.md", "Real nodes", 1, Not("the demo on real nodes takes root; real_nodes/pytorch.rs trains the same")),
@@ -47,6 +47,8 @@ const BLOCKS: [(&str, &str, usize, Run); 65] = [
     ("docs/benchmarks.md", "Benchmarks", 1, Not("a benchmark is no test")),
     ("docs/benchmarks.md", "How good: the openb workloads", 1, TRACE),
     ("docs/benchmarks.md", "How good: jobs that come and go", 1, TRACE),
+    ("docs/benchmarks.md", "How good: whole racks", 1, Not("a benchmark is no test")),
+    ("docs/ci-and-python.md", "A pipeline", 2, By("e2e/tests/command_line/ci.rs", "pipeline_of_the_page_ends_as_its_job_does")),
     ("docs/command-line.md", "queue", 1, EXAMPLE),
     ("docs/command-line.md", "nodes", 1, EXAMPLE),
     ("docs/command-line.md", "explain", 1, EXAMPLE),

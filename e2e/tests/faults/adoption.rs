@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Service;
 use serde_json::json;
 use trellis_api::job::JobPhase;
 use trellis_e2e::cluster::Nodes;
-use trellis_e2e::jobs::message;
+use trellis_e2e::endpoint;
 use trellis_e2e::namespace::TestNamespace;
 use trellis_e2e::operator::{self, Launch, Operator};
 use trellis_e2e::proxy::{Fault, Proxy, Verb};
@@ -72,10 +72,13 @@ async fn a_new_leader_knows_when_what_it_takes_over_ends() {
     site.reaches("runs", JobPhase::Running).await;
     first.kill().unwrap();
     operator::give_lease_back(&control_plane).await.unwrap();
-    let mut second = Operator::start(&control_plane, program()).await.unwrap();
+    let second = Operator::start_with_endpoint(&control_plane, program()).await;
+    let mut second = second.unwrap();
     site.submit("next", 1, 8).await;
-    let next = site.reaches("next", JobPhase::Queued).await;
-    assert!(message(&next).contains("starts at"), "{}", message(&next));
+    site.reaches("next", JobPhase::Queued).await;
+    let next = endpoint::waiting(&second, &control_plane, (&site, "next")).await;
+    let next = next.unwrap().message;
+    assert!(next.contains("starts at"), "{next}");
     second.assert_runs();
 }
 

@@ -5,6 +5,7 @@ mod alone;
 mod counted;
 mod ephemeral;
 mod gang;
+mod late;
 mod preemption;
 mod refusals;
 mod scene;

@@ -7,10 +7,11 @@ use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 use trellis_api::job::JobPhase;
 use trellis_api::{PodGroup, TrainingJob};
+use trellis_e2e::admission::stamping_is_in_force;
 use trellis_e2e::jobs::SOON;
 use trellis_e2e::wait::wait_for;
 
-use super::people::{self, jobs_of, person, stamping_is_in_force};
+use super::people::{self, jobs_of, person};
 use super::{shared, site};
 
 const WORDS: &str = "labels and annotations trellis.dev/... of pods and jobs are written by \

@@ -2,6 +2,7 @@
 
 mod between;
 mod broken;
+mod changed_pods;
 mod changes;
 mod decides;
 mod evict;
@@ -15,6 +16,7 @@ mod quotas;
 mod requester;
 mod restart;
 mod scene;
+mod stale;
 mod stamp;
 mod tools;
 mod webhook;

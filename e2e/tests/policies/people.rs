@@ -1,11 +1,5 @@
 //! Users, each with the rights of somebody who submits jobs, in the whole cluster.
 
-use std::time::Duration;
-
-use k8s_openapi::api::admissionregistration::v1::{
-    MutatingAdmissionPolicyBinding, ValidatingAdmissionPolicyBinding,
-};
-use kube::core::{ClusterResourceScope, Resource};
 use kube::{Api, Client};
 use serde::Deserialize;
 use serde_json::json;
@@ -16,15 +10,13 @@ use trellis_e2e::site::Site;
 
 /// Who is in it may write jobs and pods, and bind these.
 const GROUP: &str = "people";
-/// From then on a new policy acts on every request, and the operator believes stamps.
-const IN_FORCE_AFTER: Duration = Duration::from_secs(12);
 
 /// Gives the group its rights.
 pub(crate) async fn allow(control_plane: &ControlPlane) {
     let rights = json!([
         {"apiGroups": ["trellis.dev"], "resources": ["trainingjobs", "trainingjobs/status", "podgroups"], "verbs": ["*"]},
         {"apiGroups": [""], "resources": ["pods", "pods/status", "pods/binding",
-            "pods/ephemeralcontainers"], "verbs": ["*"]},
+            "pods/resize", "pods/ephemeralcontainers"], "verbs": ["*"]},
         {"apiGroups": ["apps"], "resources": ["replicasets"], "verbs": ["*"]},
     ]);
     let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
@@ -65,27 +57,4 @@ pub(crate) fn written(job: &TrainingJob) -> Option<&str> {
 pub(crate) fn stamp(job: &TrainingJob) -> Stamp {
     let stamp = written(job).unwrap_or_else(|| panic!("no stamp: {job:?}"));
     serde_json::from_str(stamp).unwrap()
-}
-
-/// Waits until stamps made from now on are believed.
-pub(crate) async fn stamping_is_in_force(control_plane: &ControlPlane) {
-    let created = [
-        created::<MutatingAdmissionPolicyBinding>(control_plane).await,
-        created::<ValidatingAdmissionPolicyBinding>(control_plane).await,
-    ];
-    let age = k8s_openapi::jiff::Timestamp::now().duration_since(created[0].max(created[1]));
-    let age = Duration::try_from(age).unwrap_or_default();
-    tokio::time::sleep(IN_FORCE_AFTER.saturating_sub(age)).await;
-}
-
-async fn created<K>(control_plane: &ControlPlane) -> k8s_openapi::jiff::Timestamp
-where
-    K: Resource<DynamicType = (), Scope = ClusterResourceScope>
-        + Clone
-        + std::fmt::Debug
-        + serde::de::DeserializeOwned,
-{
-    let api: Api<K> = Api::all(control_plane.client());
-    let binding = api.get("trellis-requested-by").await.unwrap();
-    binding.meta().creation_timestamp.clone().unwrap().0
 }

@@ -169,7 +169,7 @@ async fn deny_refuses_while_there_is_no_room_and_so_does_a_queue_that_is_full() 
     site.submit("c", 1, 1).await;
     let refused = site
         .becomes("c", |s| {
-            let says = s.message.as_deref().unwrap_or_default();
+            let says = s.full_message();
             says.contains("queuedJobs: 1 waits already, and 1 may")
         })
         .await;

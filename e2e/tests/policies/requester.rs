@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use trellis_api::TrainingJob;
 use trellis_api::job::{JobPhase, TrainingJobStatus};
 use trellis_api::names::REQUESTED_BY;
+use trellis_e2e::admission::stamping_is_in_force;
 use trellis_e2e::cluster::Nodes;
 use trellis_e2e::control_plane::ControlPlane;
 use trellis_e2e::jobs::{SOON, reason};
@@ -14,7 +15,7 @@ use trellis_e2e::operator::{self, Launch, Operator};
 use trellis_e2e::site::Site;
 use trellis_e2e::wait::eventually;
 
-use super::people::{self, jobs_of, person, stamping_is_in_force};
+use super::people::{self, jobs_of, person};
 use super::scene::{about, active, apply, policy};
 use super::{program, shared, site};
 

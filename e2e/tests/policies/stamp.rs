@@ -5,9 +5,10 @@ use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use trellis_api::TrainingJob;
 use trellis_api::names::REQUESTED_BY;
+use trellis_e2e::admission::stamping_is_in_force;
 use trellis_e2e::site::Site;
 
-use super::people::{self, jobs_of, person, stamp, stamping_is_in_force, written};
+use super::people::{self, jobs_of, person, stamp, written};
 use super::{shared, site};
 
 fn typed(job: Value) -> TrainingJob {

@@ -54,7 +54,7 @@ async fn waits_for(place: &Place, job: &str, why: &str, said: &str) {
     place
         .becomes(job, |status| {
             let reason = status.reason.map(|reason| reason.as_str());
-            let message = status.message.as_deref().unwrap_or_default();
+            let message = status.full_message();
             status.phase == Some(JobPhase::Queued)
                 && reason == Some(why)
                 && message.starts_with(said)

@@ -45,9 +45,7 @@ async fn no_pod_is_there_before_the_secret_is_and_then_its_pods_read_it() {
     fail(&site, "j-wandb", why).await.unwrap();
     let words = format!("ExternalSecret \"j-wandb\" is not ready: SecretSyncedError: {why}");
     let waiting = site
-        .becomes("j", |s| {
-            s.message.as_deref().is_some_and(|m| m.contains(&words))
-        })
+        .becomes("j", |s| s.full_message().contains(&words))
         .await;
     assert!(
         message(&waiting).starts_with("spec.secrets[0]: "),

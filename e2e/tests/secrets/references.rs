@@ -19,9 +19,7 @@ fn named<K: serde::de::DeserializeOwned>(name: &str) -> K {
 /// The message of a job that waits for what is not there, and has no pod.
 async fn waits(site: &Site, for_what: &str) -> String {
     let words = format!("{for_what} does not exist: create it or name another");
-    let waiting = site.becomes("j", |s| {
-        s.message.as_deref().is_some_and(|m| m.contains(&words))
-    });
+    let waiting = site.becomes("j", |s| s.full_message().contains(&words));
     let waiting = waiting.await;
     assert_eq!(reason(&waiting), "ReferenceNotFound");
     assert_eq!(site.pods("j").await.len(), 0);

@@ -145,7 +145,7 @@ async fn a_group_outside_the_gang_comes_when_there_is_room_and_ends_with_the_job
     let site = site("outside", 1).await;
     site.create(with_board(&site, 4)).await.unwrap();
     let waits = site.becomes("j", |s| {
-        let said = s.message.as_deref().unwrap_or_default();
+        let said = s.full_message();
         s.phase == Some(JobPhase::Running) && said.contains("when there is room")
     });
     let said = message(&waits.await);

@@ -4,15 +4,13 @@
 use std::process::Command;
 
 use anyhow::{Context as _, ensure};
-use http::{Request, StatusCode};
-use http_body_util::BodyExt as _;
+use http::StatusCode;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
-use kube::client::Body;
-use kube::{Client, Config};
 use serde_json::{Value, json};
 use trellis::endpoint::{Overview, Waiting};
 use trellis_api::Reason;
 use trellis_api::job::JobPhase;
+use trellis_e2e::endpoint;
 use trellis_e2e::jobs::SOON;
 use trellis_e2e::operator::{self, SNAPSHOTS};
 use trellis_e2e::site::Site;
@@ -32,20 +30,8 @@ async fn ask(token: Option<&str>, path: &str) -> (StatusCode, Value) {
 /// The same, whatever it is.
 async fn text(token: Option<&str>, path: &str) -> (StatusCode, String) {
     let address = operator::of_all().unwrap().endpoint().await.unwrap();
-    text_of(&format!("https://{address}"), token, path).await
-}
-
-async fn text_of(server: &str, token: Option<&str>, path: &str) -> (StatusCode, String) {
-    let mut config = Config::new(server.parse().unwrap());
-    // Its certificate is one of its own, which nobody can know.
-    config.accept_invalid_certs = true;
-    config.auth_info.token = token.map(|t| t.to_owned().into());
-    let client = Client::try_from(config).unwrap();
-    let request = Request::get(path).body(Body::empty()).unwrap();
-    let answer = client.send(request).await.unwrap();
-    let code = answer.status();
-    let body = answer.into_body().collect().await.unwrap().to_bytes();
-    (code, String::from_utf8(body.to_vec()).unwrap())
+    let server = format!("https://{address}");
+    endpoint::ask(&server, token, path).await.unwrap()
 }
 
 async fn code(token: Option<&str>, path: &str) -> u16 {
@@ -196,7 +182,8 @@ async fn metrics_are_for_who_may_get_them_and_health_is_for_everybody() {
     site.reaches("runs", JobPhase::Running).await;
     let health = operator::of_all().unwrap().health().await.unwrap();
     for path in ["/livez", "/readyz"] {
-        let (code, text) = text_of(&format!("http://{health}"), None, path).await;
+        let answer = endpoint::ask(&format!("http://{health}"), None, path).await;
+        let (code, text) = answer.unwrap();
         assert_eq!(code, StatusCode::OK, "{text}");
         assert!(
             text.ends_with(&format!("{} check passed\n", &path[1..])),

@@ -17,6 +17,7 @@ mod lifecycle;
 mod managed_by;
 mod namesake;
 mod nodes;
+mod orphans;
 mod placement;
 mod plan;
 mod preemption;

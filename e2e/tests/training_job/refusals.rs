@@ -127,7 +127,7 @@ async fn a_pod_that_admission_makes_ask_for_more_than_its_like_undoes_the_gang()
     site.submit("j", 2, 1).await;
     let refused = site
         .becomes("j", |s| {
-            let message = s.message.as_deref().unwrap_or_default();
+            let message = s.full_message();
             s.reason == Some(Reason::PodRefused) && message.contains("2000m of cpu")
         })
         .await;

@@ -10,6 +10,7 @@ use serde_json::json;
 use trellis_api::Reason;
 use trellis_api::job::JobPhase;
 use trellis_api::visibility::QueuedJob;
+use trellis_e2e::admission::stamping_is_in_force;
 use trellis_e2e::jobs::SOON;
 use trellis_e2e::wait::eventually;
 
@@ -21,6 +22,7 @@ const SLACK: i64 = 2400;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_may_view_a_namespace_sees_its_jobs_and_no_others() {
     let scene = shared().await;
+    stamping_is_in_force(&scene.control_plane).await;
     let site = scene.site("queued", 1).await;
     let queue = site.name();
     scene.queue(&site, 100).await;

@@ -9,12 +9,14 @@ mod steps;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use clap::Parser;
 use trellis_e2e::cluster::{NodeSet, Nodes};
 use trellis_e2e::control_plane::ControlPlane;
 use trellis_e2e::control_plane::free_port;
+use trellis_e2e::failures;
 use trellis_e2e::operator::{self, Operator};
 use trellis_e2e::visibility;
 use trellis_e2e::volumes;
@@ -25,6 +27,9 @@ const GPU_NODES: usize = 12;
 const GPUS: u32 = 8;
 /// Nodes without GPUs.
 const CPU_NODES: usize = 2;
+
+/// How often it is looked whether the operator lives.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Claims that `examples/finetune-with-data.yaml` expects to be there.
 const CLAIMS: [&str; 2] = ["datasets", "checkpoints"];
@@ -86,7 +91,7 @@ async fn run(arguments: &Arguments) -> Result<()> {
     }
     screen::step("a control plane (etcd, kube-apiserver, kube-controller-manager, kwok)");
     let control_plane = ControlPlane::start(operator::options()?).await?;
-    let _nodes = nodes(&control_plane).await?;
+    let (gpu_nodes, _cpu_nodes) = nodes(&control_plane).await?;
     screen::say(&format!(
         "{GPU_NODES} simulated nodes of {GPUS} GPUs, labelled by block and rack, {CPU_NODES} nodes without"
     ));
@@ -96,13 +101,22 @@ async fn run(arguments: &Arguments) -> Result<()> {
     );
     let claims = volumes::bound("default", &CLAIMS);
     control_plane.apply_yaml(&claims).await?;
-    let operator = operate(&control_plane).await?;
+    let mut operator = operate(&control_plane).await?;
+    failures::install(&control_plane).await?;
 
     steps::all(&control_plane)
         .await
         .with_context(|| format!("operator: {}", operator.last_words()))?;
 
-    yours(&control_plane, arguments.once).await
+    let hints = [
+        failures::help(),
+        "logs of pods: simulated pods have none; `cargo demo --real-nodes` runs real ones"
+            .to_owned(),
+    ];
+    tokio::select! {
+        result = yours(&control_plane, &mut operator, arguments.once, &hints) => result,
+        () = failures::fail_nodes(&control_plane, &gpu_nodes, screen::say) => Ok(()),
+    }
 }
 
 /// Installs Trellis and starts the operator, which the API server asks about queues and nodes.
@@ -110,7 +124,12 @@ pub(crate) async fn operate(control_plane: &ControlPlane) -> Result<Operator> {
     operator::install(control_plane).await?;
     let port = free_port()?;
     visibility::install(control_plane, port).await?;
-    let operator = visibility::start(control_plane, &program()?, port).await?;
+    let snapshots = snapshots(control_plane);
+    std::fs::create_dir_all(&snapshots)?;
+    let launch = visibility::launch("operator", port)
+        .lease_seconds(60)
+        .argument(&format!("--snapshots={}", snapshots.display()));
+    let operator = visibility::start_as(control_plane, &program()?, &launch).await?;
     let asked = visibility::becomes(control_plane, true).await;
     asked.with_context(|| format!("operator: {}", operator.last_words()))?;
     Ok(operator)
@@ -121,8 +140,18 @@ pub(crate) fn program() -> Result<PathBuf> {
     std::env::current_exe().context("find the demo's own program")
 }
 
-/// What is left to the user, until Ctrl-C.
-pub(crate) async fn yours(control_plane: &ControlPlane, once: bool) -> Result<()> {
+/// Where the operator writes snapshots.
+fn snapshots(control_plane: &ControlPlane) -> PathBuf {
+    control_plane.folder().join(operator::SNAPSHOTS)
+}
+
+/// Leaves the cluster to the user, until Ctrl-C, and says when the operator ends.
+pub(crate) async fn yours(
+    control_plane: &ControlPlane,
+    operator: &mut Operator,
+    once: bool,
+    hints: &[String],
+) -> Result<()> {
     if once {
         screen::say("\nall as it should be");
         return Ok(());
@@ -133,8 +162,26 @@ pub(crate) async fn yours(control_plane: &ControlPlane, once: bool) -> Result<()
         control_plane.kubeconfig().display()
     ));
     screen::say(&control_plane.tools(&[("trellis", &program()?)])?);
-    screen::say(&format!("logs: {}", control_plane.logs().display()));
-    std::future::pending().await
+    let logs = control_plane.logs();
+    screen::say(&format!("logs of the programs: {}", logs.display()));
+    screen::say(&format!(
+        "a snapshot: kill -USR1 {}; sleep 2; trellis replay {}/*.json",
+        operator.id(),
+        snapshots(control_plane).display()
+    ));
+    for hint in hints {
+        screen::say(hint);
+    }
+    loop {
+        if let Some(status) = operator.ended()? {
+            screen::say(&format!(
+                "\nthe operator has ended ({status}): what runs goes on, and nothing new starts. Its log: {}. Start the demo again for another",
+                logs.display()
+            ));
+            return std::future::pending().await;
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
 }
 
 /// The nodes go with the control plane, or when the sets are dropped.

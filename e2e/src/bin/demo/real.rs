@@ -56,11 +56,11 @@ pub(crate) async fn run(once: bool) -> Result<()> {
     step(
         "CRDs, roles, the default queue and the starter policies from charts/trellis, and the operator",
     );
-    let operator = operate(&control_plane).await?;
+    let mut operator = operate(&control_plane).await?;
     train(&control_plane)
         .await
         .with_context(|| format!("operator: {}", operator.last_words()))?;
-    yours(&control_plane, once).await
+    yours(&control_plane, &mut operator, once, &[]).await
 }
 
 async fn train(control_plane: &ControlPlane) -> Result<()> {

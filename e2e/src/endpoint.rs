@@ -1,0 +1,54 @@
+//! The read-only endpoint of an operator, as a client asks it.
+
+use anyhow::{Context as _, Result, ensure};
+use http::{Request, StatusCode};
+use http_body_util::BodyExt as _;
+use kube::client::Body;
+use kube::{Client, Config};
+use trellis::endpoint::{Overview, Waiting};
+
+use crate::control_plane::ControlPlane;
+use crate::jobs::SOON;
+use crate::operator::Operator;
+use crate::site::Site;
+use crate::wait::eventually;
+
+/// What a server answers to the bearer of a token: the code and the body.
+///
+/// # Errors
+/// If it does not answer, or not in UTF-8.
+pub async fn ask(server: &str, token: Option<&str>, path: &str) -> Result<(StatusCode, String)> {
+    let mut config = Config::new(server.parse()?);
+    // Its certificate is one of its own, which no authority has signed.
+    config.accept_invalid_certs = true;
+    config.auth_info.token = token.map(|token| token.to_owned().into());
+    let client = Client::try_from(config)?;
+    let request = Request::get(path).body(Body::empty())?;
+    let answer = client.send(request).await?;
+    let code = answer.status();
+    let body = answer.into_body().collect().await?.to_bytes();
+    Ok((code, String::from_utf8(body.to_vec())?))
+}
+
+/// What an operator says of a job that waits, once it says something.
+///
+/// # Errors
+/// If it says nothing of it in a while.
+pub async fn waiting(
+    operator: &Operator,
+    control_plane: &ControlPlane,
+    (site, name): (&Site, &str),
+) -> Result<Waiting> {
+    let server = format!("https://{}", operator.endpoint().await?);
+    let path = format!("/v1alpha1/waiting?namespace={}", site.name());
+    eventually(SOON, || async {
+        let token = Some(control_plane.admin_token());
+        let (code, body) = ask(&server, token, &path).await?;
+        ensure!(code == StatusCode::OK, "{code}: {body}");
+        let overview: Overview = serde_json::from_str(&body)?;
+        let mut waiting = overview.waiting.into_iter();
+        let found = waiting.find(|waiting| waiting.name == name);
+        found.with_context(|| format!("nothing is said of {name}"))
+    })
+    .await
+}

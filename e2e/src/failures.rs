@@ -1,0 +1,141 @@
+//! Failures of simulated pods and nodes that a user of the demo may ask for, by a label of
+//! the pods of a job.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use anyhow::Result;
+use futures::StreamExt as _;
+use futures::stream::FuturesUnordered;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::ListParams;
+use kube::{Api, ResourceExt as _};
+use serde_json::json;
+
+use crate::cluster::NodeSet;
+use crate::control_plane::ControlPlane;
+use crate::kubelet;
+
+/// Says which failure, in `spec.podMetadata.labels` of a job. No annotation: policies would have
+/// to permit one.
+pub const FAIL: &str = "demo.example.com/fail";
+/// The image cannot be pulled.
+pub const IMAGE_PULL: &str = "ImagePull";
+/// A Secret that the pod names is missing.
+pub const MISSING_SECRET: &str = "MissingSecret";
+/// The kubelet of one node dies, and comes back later.
+pub const NODE_NOT_READY: &str = "NodeNotReady";
+/// The Node object of one node is deleted.
+pub const NODE_LOST: &str = "NodeLost";
+
+/// How long a kubelet that died stays away.
+const AWAY: Duration = Duration::from_secs(180);
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// How the user asks for failures.
+#[must_use]
+pub fn help() -> String {
+    format!(
+        "failures: spec.podMetadata.labels {{{FAIL}: X}} of a job, where X is {IMAGE_PULL}, {MISSING_SECRET}, {NODE_NOT_READY} (for {} s) or {NODE_LOST}",
+        AWAY.as_secs()
+    )
+}
+
+/// Has the simulated kubelets fail pods that ask for it: an admission policy turns the label
+/// into the words that [`kubelet`]s obey.
+///
+/// # Errors
+/// If the API server refuses the policy.
+pub async fn install(control_plane: &ControlPlane) -> Result<()> {
+    let asked = format!("object.metadata.?labels[?'{FAIL}'].orValue('')");
+    let pull = "'Back-off pulling image \"' + object.spec.containers[0].image + '\": not found (simulated)'";
+    let expression = format!(
+        "Object{{metadata: Object.metadata{{annotations: {{\
+         '{hang}': 'true', \
+         '{reason}': {asked} == '{IMAGE_PULL}' ? 'ImagePullBackOff' : 'CreateContainerConfigError', \
+         '{message}': {asked} == '{IMAGE_PULL}' ? {pull} : 'a Secret that the pod names is not found (simulated)'\
+         }}}}}}",
+        hang = kubelet::HANG,
+        reason = kubelet::HANG_REASON,
+        message = kubelet::HANG_MESSAGE,
+    );
+    let name = "demo-failures";
+    let version = "admissionregistration.k8s.io/v1";
+    let policy = json!({
+        "apiVersion": version, "kind": "MutatingAdmissionPolicy", "metadata": {"name": name},
+        "spec": {
+            "failurePolicy": "Fail", "reinvocationPolicy": "Never",
+            "matchConstraints": {"resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"],
+                "operations": ["CREATE"], "resources": ["pods"]}]},
+            "matchConditions": [{"name": "asks",
+                "expression": format!("{asked} in ['{IMAGE_PULL}', '{MISSING_SECRET}']")}],
+            "mutations": [{"patchType": "ApplyConfiguration",
+                "applyConfiguration": {"expression": expression}}],
+        },
+    });
+    let binding = json!({
+        "apiVersion": version, "kind": "MutatingAdmissionPolicyBinding",
+        "metadata": {"name": name}, "spec": {"policyName": name},
+    });
+    for object in [policy, binding] {
+        control_plane.apply_yaml(&object.to_string()).await?;
+    }
+    Ok(())
+}
+
+/// Fails one node of each job that asks for it, once, and says so. Runs until it is dropped.
+pub async fn fail_nodes(control_plane: &ControlPlane, nodes: &NodeSet, say: impl Fn(&str)) {
+    let pods: Api<Pod> = Api::all(control_plane.client());
+    let ours = ListParams::default().labels("trellis.dev/job");
+    let mut failed = BTreeSet::new();
+    let mut fails = FuturesUnordered::new();
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(LOOK_EVERY) => {}
+            Some(()) = fails.next() => continue,
+        }
+        let Ok(list) = pods.list(&ours).await else {
+            continue;
+        };
+        for pod in list.items {
+            if let Some((node, how)) = asks(&pod)
+                && nodes.names().contains(&node)
+                && failed.insert(job(&pod))
+            {
+                say(&format!("{how} of node {node}, as {} asks", pod.name_any()));
+                let say = &say;
+                fails.push(async move {
+                    if let Err(error) = fail(nodes, &node, how).await {
+                        say(&format!("node {node}: {error:#}"));
+                    }
+                });
+            }
+        }
+    }
+}
+
+/// The node of a pod that runs, and the failure of nodes that it asks for.
+fn asks(pod: &Pod) -> Option<(String, &'static str)> {
+    let asked = pod.labels().get(FAIL)?;
+    let how = [NODE_NOT_READY, NODE_LOST]
+        .into_iter()
+        .find(|how| how == asked)?;
+    let phase = pod.status.as_ref()?.phase.as_deref()?;
+    let node = pod.spec.as_ref()?.node_name.clone()?;
+    (phase == "Running").then_some((node, how))
+}
+
+/// The job of a pod.
+fn job(pod: &Pod) -> (String, String) {
+    let job = pod.labels().get("trellis.dev/job").cloned();
+    (pod.namespace().unwrap_or_default(), job.unwrap_or_default())
+}
+
+async fn fail(nodes: &NodeSet, node: &str, how: &str) -> Result<()> {
+    if how == NODE_LOST {
+        return nodes.delete(node).await;
+    }
+    nodes.not_ready(node).await?;
+    tokio::time::sleep(AWAY).await;
+    nodes.ready_again(node).await
+}

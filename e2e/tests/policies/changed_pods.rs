@@ -1,0 +1,159 @@
+//! Pods that Trellis has placed keep the spec that policies judged, and the job that owns them.
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{Patch, PatchParams};
+use kube::{Api, ResourceExt as _};
+use serde_json::{Value, json};
+use trellis_api::TrainingJob;
+use trellis_api::job::JobPhase;
+use trellis_e2e::admission::stamping_is_in_force;
+use trellis_e2e::jobs::SOON;
+use trellis_e2e::site::Site;
+use trellis_e2e::wait::wait_for;
+
+use super::people::{self, person};
+use super::scene::{event, policy};
+use super::{shared, site};
+
+const SPEC: &str = "stays as policies have judged it";
+const OWNERS: &str = "the owners of a pod that Trellis has placed are written by Trellis alone";
+
+#[track_caller]
+fn refused(answer: kube::Result<Pod>, words: &str) {
+    let kube::Error::Api(status) = answer.unwrap_err() else {
+        panic!("no answer of the API server");
+    };
+    assert_eq!(status.code, 403, "{}", status.message);
+    assert!(status.message.contains(words), "{}", status.message);
+}
+
+/// Changes that Kubernetes itself would take: an image, one more toleration, a deadline.
+fn changes(pod: &Pod) -> [Value; 3] {
+    let spec = pod.spec.as_ref().unwrap();
+    let mut tolerations = json!(spec.tolerations);
+    let more = json!({"key": "example.com/taint", "operator": "Exists"});
+    tolerations.as_array_mut().unwrap().push(more);
+    [
+        json!({"spec": {"containers": [{"name": "main", "image": "evil.example/x:1"}]}}),
+        json!({"spec": {"tolerations": tolerations}}),
+        json!({"spec": {"activeDeadlineSeconds": 5}}),
+    ]
+}
+
+async fn patch(pods: &Api<Pod>, name: &str, patch: &Value) -> kube::Result<Pod> {
+    let params = PatchParams::default();
+    pods.patch(name, &params, &Patch::Strategic(patch)).await
+}
+
+async fn pods_of_bob(site: &Site) -> Api<Pod> {
+    let control_plane = shared().await;
+    people::allow(control_plane).await;
+    stamping_is_in_force(control_plane).await;
+    Api::namespaced(person(control_plane, "bob", &[]), site.name())
+}
+
+#[tokio::test]
+async fn pod_of_a_job_is_changed_by_no_user() {
+    let site = site("changed", 1).await;
+    let pods = pods_of_bob(&site).await;
+    site.submit("j", 1, 1).await;
+    site.reaches("j", JobPhase::Running).await;
+    let pod = &site.whole("j", 1).await[0];
+    let name = pod.name_any();
+    for change in changes(pod) {
+        refused(patch(&pods, &name, &change).await, SPEC);
+    }
+    patch(
+        &pods,
+        &name,
+        &json!({"metadata": {"labels": {"mine": "1"}}}),
+    )
+    .await
+    .unwrap();
+    // Trellis' own, and administrators, may.
+    let admin = site.api::<Pod>();
+    for change in changes(pod) {
+        patch(&admin, &name, &change).await.unwrap();
+    }
+    // Where the admission policy is missing, users may too: the operator reports it.
+    let note = event(&site, "j", "PolicyWarning").await;
+    assert!(note.contains("changed after policies judged it"), "{note}");
+    let jobs = site.api::<TrainingJob>();
+    let told = wait_for(&jobs, "j", SOON, |job: &TrainingJob| {
+        let warnings = policy(job).warnings;
+        let both = |w: &String| w.contains("images, tolerations");
+        warnings.iter().any(both)
+    });
+    told.await.unwrap();
+}
+
+#[tokio::test]
+async fn pod_of_a_job_keeps_its_owner() {
+    let control_plane = shared().await;
+    let site = site("owned", 1).await;
+    let pods = pods_of_bob(&site).await;
+    site.submit("j", 1, 1).await;
+    site.reaches("j", JobPhase::Running).await;
+    let pod = &site.whole("j", 1).await[0];
+    let name = pod.name_any();
+    let owners = |owners: Value| json!({"metadata": {"ownerReferences": owners}});
+    let own = json!(pod.owner_references());
+    let mut second = own.as_array().unwrap().clone();
+    second.push(json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "mine", "uid": "a"}));
+    let mut other = own.clone();
+    other[0]["uid"] = json!("b");
+    for change in [json!(null), json!(second), other] {
+        let params = PatchParams::default();
+        let change = owners(change);
+        let changed = pods.patch(&name, &params, &Patch::Merge(&change)).await;
+        refused(changed, OWNERS);
+    }
+    // The garbage collector does it when a job is deleted and what it owns is to stay.
+    let collector = "system:serviceaccount:kube-system:generic-garbage-collector";
+    let collector = person(control_plane, collector, &[]);
+    let collected: Api<Pod> = Api::namespaced(collector, site.name());
+    let dry = PatchParams {
+        dry_run: true,
+        ..PatchParams::default()
+    };
+    let stripped = owners(json!(null));
+    let stripped = collected.patch(&name, &dry, &Patch::Merge(&stripped)).await;
+    assert!(stripped.unwrap().owner_references().is_empty());
+}
+
+/// Before it has its place it is its user's, as any pod.
+#[tokio::test]
+async fn external_pod_is_changed_by_no_user_once_it_is_placed() {
+    let site = site("external", 0).await;
+    let pods = pods_of_bob(&site).await;
+    let pod = json!({
+        "metadata": {"name": "p"},
+        "spec": {"schedulerName": "trellis", "schedulingGates": [{"name": "example.com/wait"}],
+            "containers": [{"name": "main", "image": "registry.example/app:1",
+                "resources": {"requests": {"cpu": "1"}}}]},
+    });
+    let pod: Pod = serde_json::from_value(pod).unwrap();
+    pods.create(&Default::default(), &pod).await.unwrap();
+    let other =
+        json!({"spec": {"containers": [{"name": "main", "image": "registry.example/app:2"}]}});
+    patch(&pods, "p", &other).await.unwrap();
+    let resize = async |cpu: &str| {
+        let more = json!({"spec": {"containers": [{"name": "main",
+            "resources": {"requests": {"cpu": cpu}}}]}});
+        let (params, more) = (PatchParams::default(), Patch::Strategic(&more));
+        pods.patch_subresource("resize", "p", &params, &more).await
+    };
+    resize("2").await.unwrap();
+    let placed = json!({"metadata": {"annotations": {"trellis.dev/placed-in": "default"}}});
+    let pod = patch(&site.api(), "p", &placed).await.unwrap();
+    let [image, ..] = changes(&pod);
+    refused(patch(&pods, "p", &image).await, SPEC);
+    refused(resize("64").await, SPEC);
+    let job = json!({"metadata": {"ownerReferences": [{"apiVersion": "trellis.dev/v1alpha1",
+        "kind": "TrainingJob", "name": "j", "uid": "a", "controller": true}]}});
+    let params = PatchParams::default();
+    refused(pods.patch("p", &params, &Patch::Merge(&job)).await, OWNERS);
+    let set = json!({"metadata": {"ownerReferences": [{"apiVersion": "apps/v1",
+        "kind": "ReplicaSet", "name": "s", "uid": "a", "controller": true}]}});
+    pods.patch("p", &params, &Patch::Merge(&set)).await.unwrap();
+}
