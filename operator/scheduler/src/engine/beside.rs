@@ -28,8 +28,9 @@ pub(super) struct EvictionGround {
 }
 
 impl Engine {
-    /// Whoever is at the front of a queue and finds no place goes on waiting: then
-    /// it is known for whom room is kept before anybody starts.
+    /// Gangs that could not start even if nothing were kept for other gangs go on waiting.
+    /// So the cycle knows for which gangs room is kept before any gang starts, however many
+    /// of them were looked at before.
     pub(super) fn skip_blocked(
         &mut self,
         (class, due): (Class, &[QueueName]),
@@ -37,16 +38,17 @@ impl Engine {
         looked_at: &mut LookedAt,
     ) {
         for name in due {
-            while let Some(next) = self.waiting.next_due(class, name) {
-                match self.try_alone(next, now) {
-                    Some(Ok(_)) => break,
-                    Some(Err(blocked)) => {
-                        self.waiting.pop_due(class, name);
-                        self.block(next, blocked, looked_at);
-                    }
-                    None => {
-                        self.waiting.pop_due(class, name);
-                    }
+            for at in self.waiting.due_line(class, name) {
+                let blocked = match self.try_alone(at, now) {
+                    Some(Ok(_)) => continue,
+                    Some(Err(blocked)) => Some(blocked),
+                    None => None,
+                };
+                if let Some(state) = self.gangs.get(at.at()) {
+                    self.waiting.has_been_looked_at(&state.gang);
+                }
+                if let Some(blocked) = blocked {
+                    self.block(at, blocked, looked_at);
                 }
             }
         }

@@ -140,6 +140,21 @@ impl Waiting {
         Some(at)
     }
 
+    /// The gangs of a queue that are to be looked at, in order.
+    pub(crate) fn due_line(&self, class: Class, queue: &QueueName) -> Vec<GangIdx> {
+        let line = self.due(class).get(queue);
+        line.into_iter().flat_map(Line::values).copied().collect()
+    }
+
+    /// A gang of a queue has been looked at now.
+    pub(crate) fn has_been_looked_at(&mut self, gang: &Gang) {
+        take(
+            self.due_mut(Class::of(gang)),
+            &gang.queue,
+            &OrderKey::of(gang),
+        );
+    }
+
     /// The gangs of a queue, in order.
     pub(crate) fn line(&self, queue: &QueueName) -> impl Iterator<Item = GangIdx> {
         self.queues

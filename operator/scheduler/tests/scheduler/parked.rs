@@ -362,3 +362,49 @@ proptest! {
         }
     }
 }
+
+/// The quota of `department` is kept for `second`, which is behind `first` in its queue.
+/// `borrower` would take of it. A fresh look must know that before it lets `borrower` or
+/// `first` start.
+#[test]
+fn quota_is_kept_for_a_gang_behind_one_that_can_start() {
+    let mut engine = world();
+    let quotas = [("team-a", 0), ("team-b", 6), ("beside", 1)];
+    for (at, (name, nominal)) in quotas.into_iter().enumerate() {
+        assert_eq!(LEAVES[at].0, name);
+        engine.apply_queue(leaf(at, nominal, None, Preemption::default()));
+    }
+    for at in 1..NODES {
+        engine.apply_node(as_node(at, 4, [("pool", 0), ("rack", 0)], 4));
+    }
+    let gang = |name: &str, queue: &str, pods, gpus| {
+        Event::Gang(Box::new(Gang {
+            queue: QueueName::new(queue),
+            preemptible: false,
+            ..gang(name, vec![group("worker", pods, gpu(0, gpus))])
+        }))
+    };
+    let events = [
+        gang("gives-enough", "team-a", 2, 1),
+        gang("runs", "team-a", 5, 1),
+        gang("second", "team-a", 3, 2),
+        gang("first", "team-a", 2, 1),
+        gang("borrower", "beside", 1, 2),
+        Event::Node {
+            at: 0,
+            gpus: 2,
+            pool: 0,
+            rack: 0,
+            state: 2,
+        },
+    ];
+    let mut last = Vec::new();
+    for event in events {
+        let seen = |decisions: &[Decision]| {
+            last = said(decisions);
+            Ok(())
+        };
+        step(&mut engine, event, 0, seen).unwrap();
+    }
+    assert_eq!(last, ["+first"]);
+}
