@@ -82,8 +82,10 @@ fn worth(
         return Worth::News;
     }
     // The numbers of the moment, which the endpoint tells; why a try failed is none of them.
+    // The driver renews some of them at a bounded rate, and those are written.
     let numbers = certificate.is_some_and(|certificate| {
-        after.phase == Some(JobPhase::Queued)
+        !certificate.is_renewed
+            && after.phase == Some(JobPhase::Queued)
             && after.reason == Some(certificate.reason)
             && after.full_message() == certificate.message
             && certificate.reason != Reason::BackingOff
@@ -162,12 +164,17 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_the_moment_alone_are_never_written_of_a_job_that_waits() {
+    fn numbers_of_the_moment_alone_are_written_where_they_have_been_renewed() {
         let lacks = Reason::InsufficientCapacity;
         let before = says(JobPhase::Queued, lacks, "8 are missing");
         let after = says(JobPhase::Queued, lacks, "6 are missing");
         let now = told(lacks, "6 are missing");
         assert_eq!(worth(&before, &after, Some(&now)), Worth::Nothing);
+        let renewed = Certificate {
+            is_renewed: true,
+            ..now.clone()
+        };
+        assert_eq!(worth(&before, &after, Some(&renewed)), Worth::Counts);
         // The first message of a reason is written with it.
         let new = says(JobPhase::Queued, Reason::Fragmented, "6 are missing");
         let certificate = told(Reason::Fragmented, "6 are missing");

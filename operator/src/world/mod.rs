@@ -54,6 +54,9 @@ pub struct Certificate {
     pub message: String,
     /// It is refused for it, and does not merely wait.
     pub refused: bool,
+    /// It tells the numbers of now for a reason that was told before: this alone is worth a
+    /// write.
+    pub is_renewed: bool,
 }
 
 impl Certificate {
@@ -64,7 +67,14 @@ impl Certificate {
             reason,
             message,
             refused: false,
+            is_renewed: false,
         }
+    }
+
+    /// True if it says why the gang waits as another does, whatever the numbers.
+    #[must_use]
+    pub fn has_reason_of(&self, other: &Self) -> bool {
+        (self.reason, self.refused) == (other.reason, other.refused)
     }
 }
 

@@ -96,6 +96,7 @@ impl Driver {
             reason,
             message,
             refused: certificate.detail.is_refusal(),
+            is_renewed: false,
         }
     }
 
@@ -203,11 +204,12 @@ impl Driver {
             return self.say_to_guests(job, certificate);
         }
         let world = self.committer.world();
-        let (reason, refused) = (certificate.reason, certificate.refused);
         let mut certificates = world.certificates.write();
-        let before = certificates.insert(job.clone(), certificate);
+        let before = certificates.get(job);
+        let is_news = before.is_none_or(|before| !before.has_reason_of(&certificate));
+        certificates.insert(job.clone(), certificate);
         drop(certificates);
-        if before.is_none_or(|b| (b.reason, b.refused) != (reason, refused)) {
+        if is_news {
             world.work.add(job.clone());
         }
     }

@@ -15,6 +15,7 @@ mod neighbours;
 mod orphans;
 mod pause;
 mod places;
+mod renewal;
 mod runtimes;
 mod start;
 mod steps;
@@ -50,6 +51,7 @@ use avoided::Avoided;
 use guests::Guests;
 use orphans::Orphans;
 use pause::Pause;
+use renewal::Renewal;
 use surplus::Surplus;
 use task::Task;
 use victims::Leaving;
@@ -132,6 +134,7 @@ pub struct Driver {
     /// Gangs that the engine takes for ones that leave, and that hold their place still.
     leaving: BTreeMap<Key, Leaving>,
     alarms: Alarms,
+    renewal: Renewal,
     /// Pods of jobs that are deleted.
     orphans: BTreeMap<Key, Orphans>,
     /// What gangs ask for that were put off since a quota of their namespace
@@ -183,6 +186,7 @@ impl Driver {
             guests: Guests::default(),
             leaving: BTreeMap::new(),
             alarms: Alarms::default(),
+            renewal: Renewal::default(),
             orphans: BTreeMap::new(),
             over_quota: BTreeMap::new(),
             flavors: Flavors::default(),
@@ -259,6 +263,7 @@ impl Driver {
                 self.count_hours();
                 self.decide();
                 self.count_hours();
+                self.renew_messages();
             }
             self.answer();
         }
@@ -302,11 +307,12 @@ impl Driver {
         // What is due in the engine is decided once everybody is adopted, and everything seen.
         let decides = self.unadopted.is_empty() && self.unseen.is_none();
         let engine = engine.filter(|_| decides);
+        let renewal = self.renewal_pause().filter(|_| decides);
         let alarm = self
             .alarms
             .next()
             .map(|at| at.saturating_duration_since(Instant::now()));
-        [engine, alarm, self.hours_pause()]
+        [engine, alarm, self.hours_pause(), renewal]
             .into_iter()
             .flatten()
             .fold(longest, Duration::min)

@@ -245,6 +245,7 @@ pub fn find(
             reason: not.reason(),
             message: not.to_string(),
             refused: not.reason() == Reason::PolicyDenied,
+            is_renewed: false,
         })?;
     let limits = limits(world, &asking, &total)?;
     let joins = matches!(place, As::Joining { .. });

@@ -104,6 +104,7 @@ pub(super) fn limits(
             reason: Reason::QuotaPolicyExceeded,
             message: denied.join("; "),
             refused: true,
+            is_renewed: false,
         }),
     }
 }
