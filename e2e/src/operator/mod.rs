@@ -67,6 +67,8 @@ pub async fn install(control_plane: &ControlPlane) -> Result<()> {
         "rbac.yaml",
         "rbac-webhook.yaml",
         "admission.yaml",
+        "admission-networks.yaml",
+        "admission-operator.yaml",
         "queue.yaml",
         "policies.yaml",
     ] {

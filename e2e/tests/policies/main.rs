@@ -4,6 +4,7 @@ mod between;
 mod broken;
 mod changed_pods;
 mod changes;
+mod confined;
 mod decides;
 mod evict;
 mod hostile;

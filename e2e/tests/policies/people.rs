@@ -18,6 +18,7 @@ pub(crate) async fn allow(control_plane: &ControlPlane) {
         {"apiGroups": [""], "resources": ["pods", "pods/status", "pods/binding",
             "pods/resize", "pods/ephemeralcontainers"], "verbs": ["*"]},
         {"apiGroups": ["apps"], "resources": ["replicasets"], "verbs": ["*"]},
+        {"apiGroups": ["networking.k8s.io"], "resources": ["networkpolicies"], "verbs": ["*"]},
     ]);
     let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
         "metadata": {"name": GROUP}, "rules": rights});
