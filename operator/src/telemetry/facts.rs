@@ -103,6 +103,7 @@ facts! {
     DEVICES: Gauge "devices" ["resource", "state"] "Devices of nodes that take pods: allocatable, and of those held (by gangs), others (by other pods) and free";
     NODES: Gauge "nodes" ["state"] "Nodes: ready, unschedulable, unhealthy or lost (not ready for long, or deleted with pods of jobs still there)";
     ADMISSION_POLICY: Gauge "admission_policy_in_force" ["policy"] "1: the admission policy of that name and its binding are as this version ships them; 0: one is missing or differs, and what rests on it is not believed";
+    CHANGED_PODS: Gauge "changed_pods" [] "Pods that Trellis has placed and whose images, tolerations or resources were changed after policies had judged them, as far as this process has seen it";
     LEDGER_WRONG: Gauge "ledger_wrong_limits" [] "Limits of QuotaPolicies of which the ledger says something else than a recount, for some seconds at least";
 
     WEBHOOK_REQUESTS: Counter "webhook_requests" ["kind", "decision"] "Reviews that were answered, by the kind of the object (Other: none that is looked at, or not known in time) and what was decided: Allowed, Refused, Passed (nothing to look at) or Undecided";

@@ -172,6 +172,9 @@ fn guards(gauges: &mut Gauges, world: &World) {
         let labels = vec![("policy", policy.to_owned())];
         gauges.tell(facts::ADMISSION_POLICY, labels, flag(is_in_force));
     }
+    let guests = world.guests.all_of(|_, pod| pod.judged.is_changed()).len();
+    let changed = world.pods.changed().saturating_add(guests);
+    gauges.one(facts::CHANGED_PODS, count(changed));
 }
 
 /// What one job counts as.

@@ -63,12 +63,17 @@ fn busy() -> (Leading, Heard) {
         .jobs
         .observed(Key::new("team-a", "blocked"), observe(blocked));
     // A pod of a job, on a node whose object is deleted.
-    let pod = json!({"apiVersion": "v1", "kind": "Pod",
+    let mut pod = json!({"apiVersion": "v1", "kind": "Pod",
         "metadata": {"name": "llm-w-0", "namespace": "team-a", "uid": "p", "resourceVersion": "1",
             "labels": {"trellis.dev/job": "llm"}, "ownerReferences": [{
                 "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob", "name": "llm",
                 "uid": "llm", "controller": true}]},
         "spec": {"nodeName": "gone", "containers": []}, "status": {"phase": "Running"}});
+    world
+        .pods
+        .apply(&Key::new("team-a", "llm-w-0"), &observe(pod.clone()));
+    // It runs another image than policies have judged.
+    pod["spec"]["containers"] = json!([{"name": "main", "image": "evil:1"}]);
     world
         .pods
         .apply(&Key::new("team-a", "llm-w-0"), &observe(pod));
@@ -158,6 +163,7 @@ async fn what_happens_and_how_things_stand_is_told() {
         "trellis_jobs_waiting{queue=\"vision\",reason=\"QuotaExceeded\"} 1.0",
         "trellis_queue_used{queue=\"vision\",flavor=\"a100\",resource=\"cpu\"} 1.5",
         "trellis_devices{resource=\"nvidia.com/gpu\",state=\"free\"} 7.0",
+        "trellis_changed_pods 1.0",
         "trellis_ledger_wrong_limits 2.0",
         "trellis_reconciles_total{result=\"behind\"} 1",
         "trellis_attempts_ended_total{reason=\"OutOfMemory\"} 1",

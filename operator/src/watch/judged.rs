@@ -56,6 +56,12 @@ impl JudgedSpec {
         differs.contains(&true)
     }
 
+    /// True if anything has changed since the pod was first seen.
+    #[must_use]
+    pub fn is_changed(&self) -> bool {
+        self.changed.contains(&true)
+    }
+
     /// What has changed since the pod was first seen, in words. None: nothing.
     #[must_use]
     pub fn changes(&self) -> Option<String> {

@@ -252,6 +252,14 @@ impl PodIndex {
         nodes.map(str::to_owned).collect()
     }
 
+    /// How many pods are there whose spec was changed after policies had judged it.
+    #[must_use]
+    pub fn changed(&self) -> usize {
+        let inner = self.inner.read();
+        let pods = inner.jobs.values().flat_map(|pods| pods.values());
+        pods.filter(|pod| pod.judged.is_changed()).count()
+    }
+
     /// Jobs that have a pod on one of the nodes.
     #[must_use]
     pub fn jobs_on(&self, nodes: impl Fn(&str) -> bool) -> Vec<Key> {
