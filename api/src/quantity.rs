@@ -73,8 +73,7 @@ impl Quantity {
     }
 
     /// So many times as much, exactly, in the same unit where that fits into [`MAX_LEN`]:
-    /// `128Gi` eight times is `1024Gi`. What `m`, `u` or `n` count in whole units is written
-    /// plainly.
+    /// `128Gi` eight times is `1024Gi`. Whole units are written without `m`, `u` or `n`.
     ///
     /// # Errors
     /// If the text is no quantity, or the product more than can be counted.
@@ -424,7 +423,7 @@ mod tests {
             let one = Quantity::new(format!("{number}{unit}"));
             let all = one.times(times).unwrap();
             let (one, all) = (one.amount().unwrap(), all.amount().unwrap());
-            // What is below a billionth is rounded up once in one, and once in all.
+            // Digits below a billionth are rounded up: in one amount, or once in the product.
             let most = one.times(i64::from(times)).unwrap();
             prop_assert!(all <= most);
             prop_assert!(most.0.saturating_sub(all.0) < i128::from(times.max(1)), "{all} {most}");

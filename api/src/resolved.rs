@@ -5,7 +5,7 @@ use std::fmt;
 use crate::job::TaskGroup;
 use crate::{Quantity, ResourcesPerGpu, ValidatedJob, ValidatedProfile};
 
-/// Who states an amount.
+/// The object that states an amount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StatedBy {
     /// The task group itself.
@@ -31,7 +31,7 @@ impl fmt::Display for StatedBy {
 pub struct PodAmount {
     /// How much each pod has.
     pub quantity: Quantity,
-    /// Who states it.
+    /// The object that states it.
     pub by: StatedBy,
 }
 
@@ -53,7 +53,7 @@ pub struct QueueAmount {
     pub queue: String,
 }
 
-/// What the queue of a job, and those above it, state for each GPU.
+/// CPU and memory for each GPU, as a job's queue and the queues above it state them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueueResources {
     /// CPU, in cores.
@@ -63,7 +63,7 @@ pub struct QueueResources {
 }
 
 impl QueueResources {
-    /// What one queue states.
+    /// The amounts that one queue states.
     #[must_use]
     pub fn of(queue: &str, stated: Option<&ResourcesPerGpu>) -> Self {
         let of = |quantity: Option<&Quantity>| {
@@ -78,7 +78,7 @@ impl QueueResources {
         }
     }
 
-    /// The same, and what a queue above states where this one states nothing.
+    /// The same, with the amounts of a queue above where this one states none.
     #[must_use]
     pub fn or(self, above: Self) -> Self {
         Self {
@@ -161,13 +161,13 @@ impl ResolvedJob {
         self.job.spec().task_groups.iter().zip(&self.compute)
     }
 
-    /// What its queue, and those above it, stated for each GPU.
+    /// The amounts for each GPU that its queue and the queues above it stated.
     #[must_use]
     pub fn queue_resources(&self) -> &QueueResources {
         &self.queue
     }
 
-    /// What the job is while that stage runs ([`ValidatedJob::into_stage`]).
+    /// The job with the task groups of that stage ([`ValidatedJob::into_stage`]).
     #[must_use]
     pub fn into_stage(self, stage: u32) -> Self {
         let names: Vec<String> = self.groups().map(|(group, _)| group.name.clone()).collect();
@@ -184,7 +184,7 @@ impl ResolvedJob {
     }
 }
 
-/// Where a task group's amounts are looked for, in this order after its own fields.
+/// The objects in which a task group's amounts are looked for, in this order after its own fields.
 struct Defaults<'a> {
     profile: Option<&'a ValidatedProfile>,
     queue: &'a QueueResources,
@@ -226,7 +226,7 @@ impl Defaults<'_> {
         };
         let gpus = Some(group.gpus()).filter(|gpus| *gpus > 0)?;
         let (stated, by) = of_profile().or_else(of_queue)?;
-        // What cannot be read breaks a rule of its object: it states nothing.
+        // An amount that cannot be read breaks a rule of its object, and states nothing.
         let quantity = stated.times(gpus).ok()?;
         Some(PodAmount { quantity, by })
     }

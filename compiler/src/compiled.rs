@@ -32,7 +32,7 @@ impl CompiledJob {
         self.source.job.job()
     }
 
-    /// What its queue, and those above it, stated for each GPU when it was compiled.
+    /// The amounts for each GPU that its queue and the queues above it stated.
     #[must_use]
     pub fn queue_resources(&self) -> &QueueResources {
         self.source.job.queue_resources()

@@ -113,13 +113,13 @@ impl CompiledGroup {
         self.first_rank
     }
 
-    /// CPU and memory of the main container of each pod, and who states them.
+    /// CPU and memory of the main container of each pod, and the objects that state them.
     #[must_use]
     pub fn compute(&self) -> &ComputeResources {
         &self.compute
     }
 
-    /// What one pod requests, by resource name: as it was written or resolved, where
+    /// The request of one pod, by resource name: as it was written or resolved, where
     /// other containers add nothing to it.
     #[must_use]
     pub fn resources(&self) -> BTreeMap<String, Quantity> {

@@ -16,7 +16,7 @@ const EPHEMERAL_STORAGE: &str = "ephemeral-storage";
 /// come this far, its pod fits nowhere, instead of everywhere.
 const FITS_NOWHERE: Amount = Amount::from_units(i64::MAX / 1000);
 
-/// What the main container of a pod requests, as it was written or resolved, by resource name.
+/// The request of a pod's main container, as it was written or resolved, by resource name.
 ///
 /// Devices of which none are asked are left out. `gpus` has the last word on
 /// its resource, should `extended` name it too.

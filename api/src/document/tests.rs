@@ -173,7 +173,7 @@ fn everything_that_is_wrong_is_told_at_once() {
     sorted.sort();
     expected.sort();
     assert_eq!(sorted, expected, "{missing:?}");
-    // Whether a group without them has GPUs is not known.
+    // The group may have GPUs, and then needs no resources of its own.
     let gpus = fields("resources: {cpu: 1, memory: 1Gi}", "gpus: \"8\"");
     let gpus: Vec<_> = gpus.into_iter().map(|m| m.2).collect();
     assert_eq!(gpus, [group("gpus")]);

@@ -80,7 +80,7 @@ async fn job_that_names_only_gpus_waits_for_its_queue_and_keeps_what_that_stated
         serde_json::to_value(plan.resources_per_gpu).unwrap(),
         json!({"cpu": "500m", "memory": "1Gi"})
     );
-    // What is stated from now on is for who starts from now on.
+    // A new amount is for jobs that start from now on.
     let before = site.pods("waits").await;
     apply("Queue", &root, stated("1")).await.unwrap();
     site.create(job(&site, "next", 2)).await.unwrap();

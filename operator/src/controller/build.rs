@@ -28,7 +28,7 @@ use crate::scheduling::unsupported;
 pub(crate) struct Around<'a> {
     /// Its queue.
     pub(crate) queue: &'a Queue,
-    /// What that, and the queues above it, state for each GPU.
+    /// The amounts for each GPU that its queue and the queues above it state.
     pub(crate) queue_resources: &'a QueueResources,
     /// Its PriorityClass.
     pub(crate) class: Option<&'a str>,

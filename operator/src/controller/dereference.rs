@@ -36,7 +36,8 @@ pub(super) struct Surrounded {
     pub(super) namespace_terminating: bool,
     /// Its queue, by name, or why there is none.
     pub(super) queue: Result<Arc<Queue>, Held>,
-    /// What its queue states for each GPU; while it has its place, what it was placed with.
+    /// The amounts for each GPU that its queue and the queues above it state; while it has its
+    /// place, those that it was placed with.
     pub(super) queue_resources: QueueResources,
     /// The queue that it was placed in, if that is there.
     pub(super) placed_in: Option<Arc<Queue>>,

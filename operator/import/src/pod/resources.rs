@@ -34,7 +34,7 @@ pub(crate) struct Amounts {
     devices: BTreeMap<String, (Quantity, String)>,
 }
 
-/// What becomes of a container that names no CPU or memory, where no option says it.
+/// The result for a container that names no CPU or memory, where no option does.
 #[derive(Clone, Copy)]
 enum Unnamed {
     /// It gets so much for each of its GPUs as its RuntimeProfile or queue states.

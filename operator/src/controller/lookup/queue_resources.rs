@@ -1,4 +1,4 @@
-//! What a queue states for each GPU, itself or by the queues above it.
+//! CPU and memory for each GPU, as a queue or the queues above it state them.
 
 use std::borrow::Borrow;
 use std::collections::BTreeSet;
@@ -6,10 +6,11 @@ use std::collections::BTreeSet;
 use trellis_api::pod_group::Plan;
 use trellis_api::{Queue, QueueResources};
 
-/// What a queue and those above it state for each GPU: of each amount what the nearest states.
+/// The amounts for each GPU of a queue: each comes from the nearest queue that states it, the
+/// queue itself or one above it.
 ///
-/// It ends at a queue that is not there: what that states, and those above it, is not known, and
-/// nothing farther stands for it.
+/// The search ends at a queue that does not exist: it may state other amounts than the queues
+/// above it.
 pub fn queue_resources<Q: Borrow<Queue>>(
     queue: &Queue,
     get: impl Fn(&str) -> Option<Q>,
@@ -31,8 +32,8 @@ pub fn queue_resources<Q: Borrow<Queue>>(
     found
 }
 
-/// What a gang that has its place was placed with: what its queue states since is for its next
-/// attempt.
+/// The amounts that a gang was placed with. It keeps them while it has its place; later ones are
+/// for its next attempt.
 pub fn placed_resources(plan: &Plan) -> QueueResources {
     let queue = plan.queue.as_deref().unwrap_or_default();
     QueueResources::of(queue, plan.resources_per_gpu.as_ref())

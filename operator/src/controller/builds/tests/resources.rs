@@ -39,7 +39,7 @@ fn waiting_job_gets_what_profile_and_queues_state_by_now() {
         "{}",
         held.message
     );
-    // Of a queue above it, which is no input of the job by itself.
+    // A queue above it states them: the generation of its own queue stays the same.
     case.queue_with("root", per_gpu(4, "32Gi"));
     assert_eq!(case.resources(&builds), is("32", "256Gi"));
     case.queue_with("root", per_gpu(5, "32Gi"));
