@@ -4,7 +4,8 @@
 //!
 //! The way through it: a [`TrainingJob`] comes from the API server or, by
 //! [`document`], from a YAML file; [`ValidatedJob::try_from`] checks it against
-//! [`rules`]; what later steps find out is said in [`condition`] and [`reason`].
+//! [`rules`]; [`ResolvedJob::new`] gives every task group its CPU and memory;
+//! what later steps find out is said in [`condition`] and [`reason`].
 
 pub mod authorization_policy;
 pub mod condition;
@@ -23,7 +24,9 @@ pub mod queue;
 pub mod quota_policy;
 pub mod reason;
 pub mod reference;
+pub mod resolved;
 pub mod resource_flavor;
+pub mod resources_per_gpu;
 pub mod rules;
 pub mod runtime_profile;
 pub mod topology;
@@ -44,7 +47,9 @@ pub use quantity::Quantity;
 pub use queue::{Queue, QueueSpec};
 pub use quota_policy::{QuotaPolicy, QuotaPolicySpec};
 pub use reason::Reason;
+pub use resolved::{ComputeResources, QueueResources, ResolvedJob};
 pub use resource_flavor::{ResourceFlavor, ResourceFlavorSpec};
+pub use resources_per_gpu::ResourcesPerGpu;
 pub use runtime_profile::{RuntimeProfile, RuntimeProfileSpec, ValidatedProfile};
 pub use topology::{Topology, TopologySpec};
 pub use validate::{ValidatedJob, Violation, Violations};

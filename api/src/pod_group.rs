@@ -12,7 +12,7 @@ use crate::job::DEFAULT_GRACE;
 use crate::rules;
 use crate::topology::TopologyRequest;
 use crate::word::open_word;
-use crate::{Quantity, Reason};
+use crate::{Quantity, Reason, ResourcesPerGpu};
 
 /// Pods that are placed all together or not at all.
 #[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
@@ -230,6 +230,9 @@ pub struct Plan {
     /// The priority that it was placed with, for as long.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<i32>,
+    /// `resourcesPerGPU` that its queue had when it was placed, for as long.
+    #[serde(rename = "resourcesPerGPU", skip_serializing_if = "Option::is_none")]
+    pub resources_per_gpu: Option<ResourcesPerGpu>,
     /// Hash of the policies that allowed it, as `status.policy` of jobs names them.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]

@@ -72,11 +72,51 @@ impl Quantity {
         parse(&self.0)
     }
 
+    /// So many times as much, exactly, in the same unit where that fits into [`MAX_LEN`]:
+    /// `128Gi` eight times is `1024Gi`. Whole units are written without `m`, `u` or `n`.
+    ///
+    /// # Errors
+    /// If the text is no quantity, or the product more than can be counted.
+    ///
+    /// ```
+    /// use trellis_api::Quantity;
+    /// assert_eq!(Quantity::new("1.5Gi").times(3)?.as_str(), "4.5Gi");
+    /// assert_eq!(Quantity::new("1500m").times(8)?.as_str(), "12");
+    /// # Ok::<(), trellis_api::quantity::QuantityError>(())
+    /// ```
+    pub fn times(&self, times: u32) -> Result<Self, QuantityError> {
+        let amount = self.amount()?.times(i64::from(times));
+        let amount = amount.ok_or(QuantityError::Overflow)?;
+        let in_its_unit = times_text(&self.0, times).filter(|text| text.len() <= MAX_LEN);
+        Ok(Self(match in_its_unit {
+            Some(text) if !(amount.is_whole() && text.ends_with(['m', 'u', 'n'])) => text,
+            _ => amount.to_string(),
+        }))
+    }
+
     /// A count, written plainly.
     #[must_use]
     pub fn from_units(units: i64) -> Self {
         Self(units.to_string())
     }
+}
+
+/// The number of a quantity so many times, its unit as it was. None: it has too many digits.
+fn times_text(text: &str, times: u32) -> Option<String> {
+    let (sign, rest) = match text.strip_prefix(['+', '-']) {
+        Some(rest) => (text.strip_suffix(rest)?.trim_start_matches('+'), rest),
+        None => ("", text),
+    };
+    let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.');
+    let (number, unit) = rest.split_at_checked(end.unwrap_or(rest.len()))?;
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let digits: i128 = format!("{whole}{fraction}").parse().ok()?;
+    let product = digits.checked_mul(i128::from(times))?.to_string();
+    let padded = format!("{product:0>width$}", width = fraction.len().checked_add(1)?);
+    let (whole, fraction) = padded.split_at_checked(padded.len().checked_sub(fraction.len())?)?;
+    let fraction = fraction.trim_end_matches('0');
+    let point = if fraction.is_empty() { "" } else { "." };
+    Some(format!("{sign}{whole}{point}{fraction}{unit}"))
 }
 
 fn parse(text: &str) -> Result<Amount, QuantityError> {
@@ -314,6 +354,33 @@ mod tests {
     }
 
     #[test]
+    fn so_many_times_keeps_the_unit() {
+        for (one, times, all) in [
+            ("12", 8, "96"),
+            ("128Gi", 8, "1024Gi"),
+            ("1.5Gi", 2, "3Gi"),
+            ("0.1", 3, "0.3"),
+            (".5", 3, "1.5"),
+            ("250m", 3, "750m"),
+            ("1500m", 8, "12"),
+            ("1e3", 2, "2e3"),
+            ("+2", 2, "4"),
+            ("-2", 2, "-4"),
+            ("0.000000001", 64, "0.000000064"),
+            // As many digits as there may be: plainly, and not below.
+            ("9.000000000000000000000000000001", 64, "576.000000064"),
+        ] {
+            assert_eq!(
+                Quantity::new(one).times(times).unwrap().as_str(),
+                all,
+                "{one}"
+            );
+        }
+        assert!(Quantity::new("1GB").times(2).is_err());
+        assert!(Quantity::new("9e18").times(u32::MAX).is_ok());
+    }
+
+    #[test]
     fn refuses_what_is_no_quantity() {
         for (text, error) in [
             ("", QuantityError::Empty),
@@ -345,6 +412,21 @@ mod tests {
         #[test]
         fn never_panics_on_near_misses(text in "[-+]?[0-9]{0,30}[.]?[0-9]{0,10}([numkMGTPE]i?|[eE][-+]?[0-9]{0,4})?") {
             let _ = nanos(&text);
+        }
+
+        #[test]
+        fn so_many_times_is_exact_and_never_below(
+            number in "[0-9]{1,9}([.][0-9]{0,9})?",
+            unit in "(|n|u|m|k|M|G|Ki|Mi|Gi|Ti|e3|e-3)",
+            times in 0_u32..=64,
+        ) {
+            let one = Quantity::new(format!("{number}{unit}"));
+            let all = one.times(times).unwrap();
+            let (one, all) = (one.amount().unwrap(), all.amount().unwrap());
+            // Digits below a billionth are rounded up: in one amount, or once in the product.
+            let most = one.times(i64::from(times)).unwrap();
+            prop_assert!(all <= most);
+            prop_assert!(most.0.saturating_sub(all.0) < i128::from(times.max(1)), "{all} {most}");
         }
 
         #[test]

@@ -6,7 +6,7 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Quantity, rules};
+use crate::{Quantity, ResourcesPerGpu, rules};
 
 /// The flavor that need not exist: every node.
 pub const DEFAULT_FLAVOR: &str = "default";
@@ -85,6 +85,12 @@ pub struct QueueSpec {
     #[garde(inner(custom(rules::runtime)))]
     #[x_kube(validation = rules::RUNTIME.cel())]
     pub default_runtime_seconds: Option<i64>,
+    /// CPU and memory for each GPU of task groups for which neither they nor their
+    /// RuntimeProfile state them. Absent, of one or both: those of the nearest queue
+    /// above that states them.
+    #[serde(rename = "resourcesPerGPU", skip_serializing_if = "Option::is_none")]
+    #[garde(dive)]
+    pub resources_per_gpu: Option<ResourcesPerGpu>,
     /// The most that `minRuntimeSeconds` of the queue's jobs counts for, in
     /// seconds. Absent: as much as the job says.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -71,6 +71,8 @@ reasons! {
     ProfileNotFound: "Create the RuntimeProfile or correct its name; the job goes on by itself.";
     /// The RuntimeProfile of the job breaks a rule, or several are the cluster's default.
     ProfileMisconfigured: "Ask whoever owns the RuntimeProfiles to mend what the message names, or name another in spec.profile; the job goes on by itself.";
+    /// A task group with GPUs states no CPU or memory, and neither its RuntimeProfile nor its queue, nor a queue above that, states resourcesPerGPU.
+    ResourcesMissing: "State what the message names in taskGroups[].resources, or have a platform team state resourcesPerGPU in the RuntimeProfile or Queue; the job goes on by itself.";
     /// A Service that spec.network names does not exist.
     ServiceNotFound: "Create the Service or correct its name; the job goes on by itself.";
     /// A PersistentVolumeClaim that the job mounts does not exist, or is being deleted.
@@ -247,6 +249,7 @@ impl Reason {
             | Self::PriorityClassNotFound
             | Self::ProfileNotFound
             | Self::ProfileMisconfigured
+            | Self::ResourcesMissing
             | Self::ServiceNotFound
             | Self::ClaimNotFound
             | Self::ClaimNotBound

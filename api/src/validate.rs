@@ -175,6 +175,14 @@ impl Validate for TrainingJob {
                     report.append(path().join("env").join(v).join("name"), error);
                 }
             }
+            for (field, stated) in [
+                ("cpu", rules::cpu_stated(group)),
+                ("memory", rules::memory_stated(group)),
+            ] {
+                if let Err(error) = stated {
+                    report.append(path().join("resources").join(field), error);
+                }
+            }
             let template = group.pod_template.as_ref();
             for reserved in template
                 .iter()
@@ -315,7 +323,8 @@ pub(crate) fn camel_case(path: &str) -> String {
             c => out.push(c),
         }
     }
-    out
+    // The one initialism among the fields is written in capitals, as Kubernetes writes them.
+    out.replace("PerGpu", "PerGPU")
 }
 
 impl fmt::Display for Violations {

@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use trellis_api::ValidatedJob;
+use trellis_api::ResolvedJob;
 
 use crate::hash::Hasher;
 use crate::network::Openings;
 use crate::source::Source;
 use crate::{CompiledGroup, CompiledJob, Demand, Settings, Surroundings, demand, secrets};
 
-/// Compiles a job, at the stage of its surroundings: never the groups of two stages together.
+/// Compiles a job whose every task group has its CPU and memory, at the stage of its surroundings: never the groups of two stages together.
 /// The same input gives the same objects, byte for byte.
 ///
 /// A Service of `spec.network` that `surroundings` does not know (it was
@@ -18,7 +18,7 @@ use crate::{CompiledGroup, CompiledJob, Demand, Settings, Surroundings, demand, 
 /// known is not opened.
 #[must_use]
 pub fn compile(
-    job: ValidatedJob,
+    job: ResolvedJob,
     surroundings: Surroundings,
     settings: &Arc<Settings>,
 ) -> CompiledJob {
@@ -29,7 +29,7 @@ pub fn compile(
     });
     let groups: Vec<_> = CompiledGroup::all(&source);
 
-    let openings = Openings::new(&source.job, &source.surroundings);
+    let openings = Openings::new(source.job.job(), &source.surroundings);
     let mut demands = BTreeSet::from([Demand::UseQueue(source.surroundings.queue.clone())]);
     demands.extend(demand::of_network(&openings));
     for group in &groups {
@@ -37,10 +37,10 @@ pub fn compile(
     }
     drop(openings);
     // What the job itself has made is asked about where it comes from.
-    for made in secrets::made(&source.job).into_values() {
+    for made in secrets::made(source.job.job()).into_values() {
         demands.remove(&Demand::UseSecret(made));
     }
-    demands.extend(secrets::demands(&source.job));
+    demands.extend(secrets::demands(source.job.job()));
 
     let mut compiled = CompiledJob {
         source,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use trellis_api::external_secret::ExternalSecret;
-use trellis_api::{PodGroup, ValidatedJob, names};
+use trellis_api::{PodGroup, QueueResources, ValidatedJob, names};
 
 use crate::network::{self, Openings};
 use crate::source::Source;
@@ -29,7 +29,13 @@ impl CompiledJob {
     /// The job that was compiled.
     #[must_use]
     pub fn job(&self) -> &ValidatedJob {
-        &self.source.job
+        self.source.job.job()
+    }
+
+    /// The amounts for each GPU that its queue and the queues above it stated.
+    #[must_use]
+    pub fn queue_resources(&self) -> &QueueResources {
+        self.source.job.queue_resources()
     }
 
     /// The headless Service.

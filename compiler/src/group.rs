@@ -6,7 +6,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{ContainerPort, Pod, Toleration};
 use trellis_api::job::TaskGroup;
 use trellis_api::quantity::Amount;
-use trellis_api::{Quantity, names};
+use trellis_api::{ComputeResources, Quantity, names};
 
 use crate::environment::Identity;
 use crate::hash::Hasher;
@@ -51,6 +51,7 @@ pub struct CompiledGroup {
     source: Arc<Source>,
     /// Which of the spec's task groups it is.
     at: usize,
+    compute: ComputeResources,
     first_rank: u32,
     hash: String,
 }
@@ -59,12 +60,13 @@ impl CompiledGroup {
     /// The groups of a job, in the order of its spec.
     pub(crate) fn all(source: &Arc<Source>) -> Vec<Self> {
         let gang = source.gang();
-        let groups = source.groups().iter().enumerate();
+        let groups = source.job.groups().enumerate();
         groups
-            .map(|(at, group)| {
+            .map(|(at, (group, compute))| {
                 let mut compiled = Self {
                     source: source.clone(),
                     at,
+                    compute: compute.clone(),
                     first_rank: gang.first_rank(group),
                     hash: String::new(),
                 };
@@ -111,11 +113,17 @@ impl CompiledGroup {
         self.first_rank
     }
 
-    /// What one pod requests, by resource name: as it was written, where other
-    /// containers add nothing to it.
+    /// CPU and memory of the main container of each pod, and the objects that state them.
+    #[must_use]
+    pub fn compute(&self) -> &ComputeResources {
+        &self.compute
+    }
+
+    /// The request of one pod, by resource name: as it was written or resolved, where
+    /// other containers add nothing to it.
     #[must_use]
     pub fn resources(&self) -> BTreeMap<String, Quantity> {
-        let written = resources::of(self.written());
+        let written = resources::of(self.written(), &self.compute);
         if !self.layers().has_template() {
             return written;
         }
@@ -152,7 +160,7 @@ impl CompiledGroup {
     /// Name and hostname of a pod, `<job>-<group>-<index>`.
     #[must_use]
     pub fn pod_name(&self, index: u32) -> String {
-        names::pod(self.source.job.name(), self.name(), index)
+        names::pod(self.source.job.job().name(), self.name(), index)
     }
 
     /// What all pods of the group have in common: for whoever makes many of them.
@@ -163,6 +171,7 @@ impl CompiledGroup {
             template: Template::new(
                 &self.source.gang(),
                 self.written(),
+                &self.compute,
                 self.layers(),
                 &self.source.surroundings,
             ),
@@ -178,7 +187,7 @@ impl CompiledGroup {
     /// The labels that each pod bears, beside its index and its attempt.
     #[must_use]
     pub fn labels(&self) -> BTreeMap<String, String> {
-        pod::labels(&self.source.job, self.written(), self.layers())
+        pod::labels(self.source.job.job(), self.written(), self.layers())
     }
 
     /// Hash of the group's pods: 16 characters, the same for every attempt and node.
@@ -191,7 +200,7 @@ impl CompiledGroup {
     pub(crate) fn demands(&self) -> BTreeSet<Demand> {
         let pod = self.pod(0, &PodPlacement::NOWHERE);
         let mut demands = pod.spec.as_ref().map(demand::of_pod).unwrap_or_default();
-        demands.retain(|demand| !framework::is_own(&self.source.job, demand));
+        demands.retain(|demand| !framework::is_own(self.source.job.job(), demand));
         demands
     }
 

@@ -1,4 +1,4 @@
-//! A validated TrainingJob in; the Kubernetes objects and what they demand out.
+//! A resolved TrainingJob in; the Kubernetes objects and what they demand out.
 //!
 //! [`compile`] cannot fail and touches nothing: no client, no clock, no
 //! randomness. What it makes is a function of the job, of what the caller
@@ -9,7 +9,7 @@
 //! ```
 //! use std::collections::BTreeMap;
 //! use std::sync::Arc;
-//! use trellis_api::{TrainingJob, ValidatedJob, document};
+//! use trellis_api::{QueueResources, ResolvedJob, TrainingJob, ValidatedJob, document};
 //! use trellis_compiler::{Found, PodPlacement, Settings, Surroundings, compile};
 //!
 //! let file = "
@@ -21,13 +21,14 @@
 //! ";
 //! for document in document::split(file)? {
 //!     let job = ValidatedJob::try_from(document.valid::<TrainingJob>()?)?;
+//!     let job = ResolvedJob::new(job, None, "default", QueueResources::default())?;
 //!     let found = Found {
 //!         queue: "default",
 //!         priority: 0,
 //!         namespace_enforces_restricted: false,
 //!         services: &BTreeMap::new(),
 //!     };
-//!     let surroundings = Surroundings::resolve(&job, found)?;
+//!     let surroundings = Surroundings::resolve(job.job(), found)?;
 //!     let compiled = compile(job, surroundings, &Arc::new(Settings::default()));
 //!     let placement = PodPlacement { attempt: 1, plan: "0123456789abcdef", node: "gpu-0", ..PodPlacement::NOWHERE };
 //!     for group in compiled.groups() {

@@ -39,7 +39,9 @@ impl Profile {
         self.profile.spec()
     }
 
-    pub(crate) fn valid(&self) -> &ValidatedProfile {
+    /// The profile as it was validated.
+    #[must_use]
+    pub fn valid(&self) -> &ValidatedProfile {
         &self.profile
     }
 }

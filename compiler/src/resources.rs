@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Container;
-use trellis_api::Quantity;
 use trellis_api::job::TaskGroup;
 use trellis_api::quantity::Amount;
+use trellis_api::{ComputeResources, Quantity};
 
 const CPU: &str = "cpu";
 const MEMORY: &str = "memory";
@@ -16,15 +16,15 @@ const EPHEMERAL_STORAGE: &str = "ephemeral-storage";
 /// come this far, its pod fits nowhere, instead of everywhere.
 const FITS_NOWHERE: Amount = Amount::from_units(i64::MAX / 1000);
 
-/// What the main container of a pod requests, as it was written, by resource name.
+/// The request of a pod's main container, as it was written or resolved, by resource name.
 ///
 /// Devices of which none are asked are left out. `gpus` has the last word on
 /// its resource, should `extended` name it too.
-pub(crate) fn of(group: &TaskGroup) -> BTreeMap<String, Quantity> {
+pub(crate) fn of(group: &TaskGroup, compute: &ComputeResources) -> BTreeMap<String, Quantity> {
     let asked = &group.resources;
     let mut resources = BTreeMap::from([
-        (CPU.to_owned(), asked.cpu.clone()),
-        (MEMORY.to_owned(), asked.memory.clone()),
+        (CPU.to_owned(), compute.cpu.quantity.clone()),
+        (MEMORY.to_owned(), compute.memory.quantity.clone()),
     ]);
     if let Some(disk) = &asked.ephemeral_storage {
         resources.insert(EPHEMERAL_STORAGE.to_owned(), disk.clone());

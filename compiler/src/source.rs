@@ -1,6 +1,6 @@
 //! What a job was compiled from: all that its objects are made of.
 
-use trellis_api::ValidatedJob;
+use trellis_api::ResolvedJob;
 use trellis_api::job::TaskGroup;
 
 use crate::gang::Gang;
@@ -12,25 +12,25 @@ use std::sync::Arc;
 /// from this, byte for byte, whenever someone asks for them.
 #[derive(Debug)]
 pub(crate) struct Source {
-    pub job: ValidatedJob,
+    pub job: ResolvedJob,
     pub surroundings: Surroundings,
     pub settings: Arc<Settings>,
 }
 
 impl Source {
     pub fn gang(&self) -> Gang<'_> {
-        Gang::new(&self.job, &self.settings)
+        Gang::new(self.job.job(), &self.settings)
     }
 
     /// What lies below the fields of a task group.
     pub fn layers(&self, group: usize) -> Layers<'_> {
         Layers {
             profile: self.surroundings.profile.as_deref(),
-            template: self.job.template(group),
+            template: self.job.job().template(group),
         }
     }
 
     pub fn groups(&self) -> &[TaskGroup] {
-        &self.job.spec().task_groups
+        &self.job.job().spec().task_groups
     }
 }

@@ -63,7 +63,9 @@ where
         // What stands in for a field is nobody's word, and a rule on several
         // fields may be broken by it alone.
         let meant = |violation: &&Violation| {
-            let is_doubtful = found.stood_in && rules::is_on_several(violation);
+            let other = rules::other_field(violation);
+            let is_doubtful = found.stood_in && rules::is_on_several(violation)
+                || other.is_some_and(|other| found.is_told(&other));
             !(is_doubtful || found.is_told(&violation.path))
         };
         let violations: Vec<_> = violations.filter(meant).collect();

@@ -110,14 +110,16 @@ pub struct EnvFrom {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
 pub struct Resources {
-    /// CPU, in cores: `96`, `"500m"`.
-    #[garde(custom(rules::cpu))]
+    /// CPU, in cores: `96`, `"500m"`. Absent, of a group with GPUs: `resourcesPerGPU.cpu` of the RuntimeProfile, else of the queue, for each GPU.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[garde(inner(custom(rules::cpu)))]
     #[x_kube(validation = rules::CPU.cel())]
-    pub cpu: Quantity,
-    /// Memory, in bytes: `1000Gi`.
-    #[garde(custom(rules::memory))]
+    pub cpu: Option<Quantity>,
+    /// Memory, in bytes: `1000Gi`. Absent, of a group with GPUs: `resourcesPerGPU.memory` of the RuntimeProfile, else of the queue, for each GPU.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[garde(inner(custom(rules::memory)))]
     #[x_kube(validation = rules::MEMORY.cel())]
-    pub memory: Quantity,
+    pub memory: Option<Quantity>,
     /// Local disk, in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::memory)))]
@@ -129,6 +131,14 @@ pub struct Resources {
     #[garde(custom(rules::extended))]
     #[x_kube(validation = rules::EXTENDED.cel())]
     pub extended: BTreeMap<String, Quantity>,
+}
+
+impl Resources {
+    /// True if it states nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// A volume and where it appears: exactly one of claim, configMap, secret, emptyDir.

@@ -19,7 +19,7 @@ pub const DEFAULT_GPU_RESOURCE: &str = "nvidia.com/gpu";
 #[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
-#[x_kube(validation = rules::UNIQUE_MOUNTS.cel(), validation = rules::UNIQUE_PORTS.cel(), validation = rules::ONE_DEVICE_COUNT.cel(), validation = rules::MIN_REPLICAS.cel())]
+#[x_kube(validation = rules::UNIQUE_MOUNTS.cel(), validation = rules::UNIQUE_PORTS.cel(), validation = rules::ONE_DEVICE_COUNT.cel(), validation = rules::CPU_STATED.cel(), validation = rules::MEMORY_STATED.cel(), validation = rules::MIN_REPLICAS.cel())]
 pub struct TaskGroup {
     /// Name, unique in the job: part of every pod's name.
     #[schemars(length(max = 24))]
@@ -90,7 +90,8 @@ pub struct TaskGroup {
     #[schemars(length(max = 4096))]
     #[garde(inner(length(max = 4096)))]
     pub working_dir: Option<String>,
-    /// What each pod needs. Requests and limits are the same.
+    /// What each pod needs. Requests and limits are the same. A group with GPUs may leave out cpu and memory where its RuntimeProfile or queue states `resourcesPerGPU`.
+    #[serde(default, skip_serializing_if = "Resources::is_empty")]
     #[garde(dive, custom(rules::one_device_count(self)))]
     pub resources: Resources,
     /// Size of /dev/shm, "0" for none. Absent: the smaller of half the memory and 64Gi if the group has GPUs.

@@ -186,7 +186,8 @@ pub const CHANGED_WHILE_SUSPENDED: [Rule; 8] = fields!(
 pub const GROUPS_CHANGED_WHILE_SUSPENDED: [Rule; 11] = fields_of_groups!(
     before_admission_or_suspended,
     "changes only while the job is suspended, once it has had its first place: set spec.suspend to true first";
-    ["image", "resources"],
+    ["image"],
+    "resources",
     "imagePullPolicy",
     "imagePullSecrets",
     "gpus",
@@ -302,6 +303,7 @@ mod tests {
         let Some(JSONSchemaPropsOrArray::Schema(group)) = groups.items else {
             panic!("task groups are a list");
         };
+        let required = group.required.clone().unwrap_or_default();
         for field in group.properties.unwrap().keys().filter(|f| *f != "name") {
             let is_of = |rule: &&Rule| {
                 let marks = [format!("[g.{field}]"), format!("(g, g.{field})")];
@@ -312,7 +314,11 @@ mod tests {
                 .iter()
                 .chain(&replicas)
                 .chain(&GROUPS_CHANGED_WHILE_SUSPENDED);
-            assert_eq!(all.filter(is_of).count(), 1, "{field}");
+            let of_field: Vec<_> = all.filter(is_of).collect();
+            assert_eq!(of_field.len(), 1, "{field}");
+            // The expression fails on a group without a field that it takes to be there.
+            let direct = of_field[0].cel.contains(&format!("(g, g.{field})"));
+            assert_eq!(direct, required.contains(field), "{field}");
         }
     }
 }

@@ -99,6 +99,14 @@ pub(crate) fn is_on_several(violation: &Violation) -> bool {
     rules.any(|rule| violation.message.starts_with(rule.message))
 }
 
+/// The other field that a violation may be the fault of, where that is one alone.
+pub(crate) fn other_field(violation: &Violation) -> Option<String> {
+    let of_gpus = [CPU_STATED, MEMORY_STATED];
+    let is_it = of_gpus.iter().any(|rule| violation.message == rule.message);
+    let (group, _) = violation.path.split_once(".resources.").filter(|_| is_it)?;
+    Some(format!("{group}.gpus"))
+}
+
 /// One rule: its CEL expression and its words.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {

@@ -29,6 +29,28 @@ pub const MEMORY: Rule = Rule::new(
     "type(self) == int ? (self >= 1048576 && self <= 1125899906842624) : (isQuantity(string(self)) && !quantity(string(self)).isLessThan(quantity('1Mi')) && !quantity(string(self)).isGreaterThan(quantity('1Pi')))",
     "must be an amount of bytes of at least 1Mi and at most 1Pi, with its unit, such as 16Gi",
 );
+/// CPU for each GPU. For 64 GPUs it is at most what [`CPU`] allows a pod.
+pub const CPU_PER_GPU: Rule = Rule::new(
+    "type(self) == int ? (self > 0 && self <= 1000) : (isQuantity(string(self)) && quantity(string(self)).isGreaterThan(quantity('0')) && !quantity(string(self)).isGreaterThan(quantity('1k')))",
+    "must be an amount of CPU for each GPU above 0 and at most 1000 cores, such as 12 or 1500m",
+);
+/// Memory for each GPU. For 64 GPUs it is at most what [`MEMORY`] allows a pod.
+pub const MEMORY_PER_GPU: Rule = Rule::new(
+    "type(self) == int ? (self >= 1048576 && self <= 17592186044416) : (isQuantity(string(self)) && !quantity(string(self)).isLessThan(quantity('1Mi')) && !quantity(string(self)).isGreaterThan(quantity('16Ti')))",
+    "must be an amount of bytes for each GPU of at least 1Mi and at most 16Ti, with its unit, such as 128Gi",
+);
+/// A group without GPUs gets no CPU for each of them.
+pub const CPU_STATED: Rule = Rule::new(
+    "(has(self.gpus) && self.gpus > 0) || (has(self.resources) && has(self.resources.cpu))",
+    "is required of a group without gpus: add it, such as 8 or 500m",
+)
+.at(".resources.cpu");
+/// A group without GPUs gets no memory for each of them.
+pub const MEMORY_STATED: Rule = Rule::new(
+    "(has(self.gpus) && self.gpus > 0) || (has(self.resources) && has(self.resources.memory))",
+    "is required of a group without gpus: add it, such as 16Gi",
+)
+.at(".resources.memory");
 /// Memory, or none.
 pub const QUANTITY_OR_ZERO: Rule = Rule::new(
     "type(self) == int ? (self >= 0 && self <= 1125899906842624) : (isQuantity(string(self)) && !quantity(string(self)).isLessThan(quantity('0')) && !quantity(string(self)).isGreaterThan(quantity('1Pi')))",
@@ -41,7 +63,7 @@ pub const EXTENDED: Rule = Rule::new(
 );
 /// A device is asked for in one place.
 pub const ONE_DEVICE_COUNT: Rule = Rule::new(
-    "!has(self.resources.extended) || (!((has(self.gpuResource) ? self.gpuResource : 'nvidia.com/gpu') in self.resources.extended) && !self.resources.extended.exists(r, r.matches('^(gpu[.]|[^/]*/(gpu|mig-|tpu|npu|neuron|gaudi|ascend|Ascend))')))",
+    "!has(self.resources) || !has(self.resources.extended) || (!((has(self.gpuResource) ? self.gpuResource : 'nvidia.com/gpu') in self.resources.extended) && !self.resources.extended.exists(r, r.matches('^(gpu[.]|[^/]*/(gpu|mig-|tpu|npu|neuron|gaudi|ascend|Ascend))')))",
     "resources.extended must not name a GPU, nor the resource that gpus counts: set gpus and gpuResource",
 );
 /// Beginnings of resources, behind their domain, that count as GPUs wherever they are limited.
@@ -106,6 +128,8 @@ pub const TTL: Rule = Rule::new(
 const MOST_CPU: Amount = Amount::from_units(100_000);
 const LEAST_BYTES: Amount = Amount::from_units(1_048_576);
 const MOST_BYTES: Amount = Amount::from_units(1_125_899_906_842_624);
+const MOST_CPU_PER_GPU: Amount = Amount::from_units(1_000);
+const MOST_BYTES_PER_GPU: Amount = Amount::from_units(17_592_186_044_416);
 
 fn between(quantity: &Quantity, above: Option<Amount>, most: Amount) -> bool {
     quantity
@@ -176,11 +200,24 @@ pub fn cpu(value: &Quantity, _: &()) -> garde::Result {
     CPU.holds(between(value, Some(Amount::ZERO), MOST_CPU))
 }
 
+/// [`CPU_PER_GPU`].
+pub fn cpu_per_gpu(value: &Quantity, _: &()) -> garde::Result {
+    CPU_PER_GPU.holds(between(value, Some(Amount::ZERO), MOST_CPU_PER_GPU))
+}
+
 /// [`MEMORY`], and what may have been meant.
 pub fn memory(value: &Quantity, _: &()) -> garde::Result {
+    bytes(&MEMORY, value, MOST_BYTES)
+}
+
+/// [`MEMORY_PER_GPU`], and what may have been meant.
+pub fn memory_per_gpu(value: &Quantity, _: &()) -> garde::Result {
+    bytes(&MEMORY_PER_GPU, value, MOST_BYTES_PER_GPU)
+}
+
+fn bytes(rule: &Rule, value: &Quantity, most: Amount) -> garde::Result {
     let enough = value.amount().is_ok_and(|a| a >= LEAST_BYTES);
-    MEMORY
-        .holds(enough && between(value, None, MOST_BYTES))
+    rule.holds(enough && between(value, None, most))
         .map_err(|error| match meant(value) {
             Some(meant) => garde::Error::new(format!("{error}: {meant}")),
             None => error,
@@ -233,6 +270,16 @@ pub fn nominal(value: &Quantity, _: &()) -> garde::Result {
             .amount()
             .is_ok_and(|a| a >= Amount::ZERO && a.units_up().is_some()),
     )
+}
+
+/// [`CPU_STATED`].
+pub fn cpu_stated(group: &TaskGroup) -> garde::Result {
+    CPU_STATED.holds(group.gpus() > 0 || group.resources.cpu.is_some())
+}
+
+/// [`MEMORY_STATED`].
+pub fn memory_stated(group: &TaskGroup) -> garde::Result {
+    MEMORY_STATED.holds(group.gpus() > 0 || group.resources.memory.is_some())
 }
 
 /// [`ONE_DEVICE_COUNT`].

@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::job::{Affinity, EnvVar, Network, PodMetadata, Toleration};
-use crate::{PodTemplate, Quantity, rules};
+use crate::{PodTemplate, Quantity, ResourcesPerGpu, rules};
 
 pub use validated::ValidatedProfile;
 
@@ -63,6 +63,10 @@ pub struct RuntimeProfileSpec {
         dive
     )]
     pub env: Vec<EnvVar>,
+    /// CPU and memory for each GPU of task groups that do not state their own; they go before those of a queue.
+    #[serde(rename = "resourcesPerGPU", skip_serializing_if = "Option::is_none")]
+    #[garde(dive)]
+    pub resources_per_gpu: Option<ResourcesPerGpu>,
     /// Size of /dev/shm, "0" for none, of groups that name none. Absent: as where there is no profile.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::quantity_or_zero)))]

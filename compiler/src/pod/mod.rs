@@ -23,7 +23,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use trellis_api::job::{PullPolicy, TaskGroup};
 use trellis_api::pod_template::MAIN_CONTAINER;
 use trellis_api::quantity::Amount;
-use trellis_api::{Quantity, ValidatedJob, names};
+use trellis_api::{ComputeResources, Quantity, ValidatedJob, names};
 
 use crate::environment::{self, Environment, Identity};
 use crate::framework::{self, Injection};
@@ -49,6 +49,7 @@ impl Template {
     pub fn new(
         gang: &Gang<'_>,
         group: &TaskGroup,
+        compute: &ComputeResources,
         layers: Layers<'_>,
         surroundings: &Surroundings,
     ) -> Self {
@@ -57,7 +58,7 @@ impl Template {
         for layer in layers.specs() {
             merge::lay(&mut spec, layer);
         }
-        merge::lay(&mut spec, own(gang, group, &injection, layers));
+        merge::lay(&mut spec, own(gang, group, compute, &injection, layers));
         let inits = spec.init_containers.iter_mut().flatten();
         for container in spec.containers.iter_mut().chain(inits) {
             let said = container.security_context.take();
@@ -189,11 +190,22 @@ fn defaults(gang: &Gang<'_>, surroundings: &Surroundings) -> PodSpec {
 }
 
 /// What the fields of job and group say, and what is Trellis' alone.
-fn own(gang: &Gang<'_>, group: &TaskGroup, injection: &Injection, layers: Layers<'_>) -> PodSpec {
+fn own(
+    gang: &Gang<'_>,
+    group: &TaskGroup,
+    compute: &ComputeResources,
+    injection: &Injection,
+    layers: Layers<'_>,
+) -> PodSpec {
     let job = gang.job.spec();
-    let resources = resources::of(group);
+    let resources = resources::of(group, compute);
     let ports = ports::container(group, &injection.ports);
-    let (volumes, mounts) = volumes::of(group, layers.shared_memory(), &injection.files);
+    let (volumes, mounts) = volumes::of(
+        group,
+        &compute.memory.quantity,
+        layers.shared_memory(),
+        &injection.files,
+    );
     let main = Container {
         name: MAIN_CONTAINER.to_owned(),
         image: Some(group.image.clone()),

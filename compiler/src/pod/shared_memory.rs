@@ -15,14 +15,18 @@ const UNITS: [(&str, u32); 3] = [("Gi", 30), ("Mi", 20), ("Ki", 10)];
 /// Size of /dev/shm: as asked; else as the profile has it; else, with GPUs, the
 /// smaller of half the memory and 64Gi, since what is in it counts as the pod's
 /// memory. None: no volume.
-pub(super) fn size(group: &TaskGroup, of_profile: Option<&Quantity>) -> Option<Quantity> {
+pub(super) fn size(
+    group: &TaskGroup,
+    memory: &Quantity,
+    of_profile: Option<&Quantity>,
+) -> Option<Quantity> {
     if let Some(asked) = group.shared_memory.as_ref().or(of_profile) {
         return (amount(asked) != Amount::ZERO).then(|| asked.clone());
     }
     if group.gpus() == 0 {
         return None;
     }
-    let memory = amount(&group.resources.memory).units_up()?;
+    let memory = amount(memory).units_up()?;
     Some(bytes(memory.checked_div(2)?.min(MOST)))
 }
 
@@ -40,15 +44,10 @@ fn bytes(bytes: i64) -> Quantity {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use trellis_api::job::Resources;
 
-    fn group(gpus: i64, memory: &str, shared_memory: Option<&str>) -> TaskGroup {
+    fn group(gpus: i64, shared_memory: Option<&str>) -> TaskGroup {
         TaskGroup {
             gpus: Some(gpus),
-            resources: Resources {
-                memory: memory.into(),
-                ..Resources::default()
-            },
             shared_memory: shared_memory.map(Quantity::from),
             ..TaskGroup::default()
         }
@@ -70,7 +69,7 @@ mod tests {
             (8, "16Gi", Some("0"), None),
             (8, "16Gi", Some("0Gi"), None),
         ] {
-            let size = size(&group(gpus, memory, asked), None);
+            let size = size(&group(gpus, asked), &memory.into(), None);
             assert_eq!(
                 size.as_ref().map(Quantity::as_str),
                 expected,
@@ -84,7 +83,7 @@ mod tests {
             (Some("1Gi"), Some("1Gi")),
             (Some("0"), None),
         ] {
-            let size = size(&group(8, "16Gi", asked), Some(&two));
+            let size = size(&group(8, asked), &"16Gi".into(), Some(&two));
             assert_eq!(size.as_ref().map(Quantity::as_str), expected, "{asked:?}");
         }
     }

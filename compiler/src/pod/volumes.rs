@@ -17,6 +17,7 @@ const SHARED_MEMORY: &str = "shared-memory";
 /// last. What is mounted twice, at different paths, is one volume.
 pub(super) fn of(
     group: &TaskGroup,
+    memory: &Quantity,
     shared_memory: Option<&Quantity>,
     framework: &[Files],
 ) -> (Vec<Volume>, Vec<VolumeMount>) {
@@ -55,7 +56,7 @@ pub(super) fn of(
         });
         volumes.push(volume);
     }
-    if let Some(size) = shared_memory::size(group, shared_memory) {
+    if let Some(size) = shared_memory::size(group, memory, shared_memory) {
         volumes.push(Volume {
             name: SHARED_MEMORY.to_owned(),
             empty_dir: Some(EmptyDirVolumeSource {

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::serde_json::{from_value, json};
 use trellis_compiler::{Demand, Endpoint, Peer, Surroundings, compile};
 
-use super::support::{compiled, found, job, validated};
+use super::support::{compiled, found, job, resolved};
 
 #[test]
 fn the_least_job() {
@@ -26,7 +26,7 @@ fn the_least_job() {
 
 #[test]
 fn everything_that_a_pod_and_its_network_use() {
-    let job = validated(job("\
+    let job = resolved(job("\
 priorityClassName: high
 serviceAccountName: trainer
 taskGroups:
@@ -50,7 +50,7 @@ network:
     let db: Service =
         from_value(json!({"spec": {"selector": {"app": "db"}, "ports": [{"port": 1}]}})).unwrap();
     let services = BTreeMap::from([("db".to_owned(), db)]);
-    let surroundings = Surroundings::resolve(&job, found(&services)).unwrap();
+    let surroundings = Surroundings::resolve(job.job(), found(&services)).unwrap();
     let compiled = compile(job, surroundings, &Arc::default());
 
     let text = |s: &str| s.to_owned();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use trellis_compiler::{DnsPeer, PodPlacement, Settings, Surroundings, compile};
 
 use super::support::{
-    PLACEMENT, compiled, env, first_pod, found, job, one_group, validated, value_of,
+    PLACEMENT, compiled, env, first_pod, found, job, one_group, resolved, value_of,
 };
 
 /// A group of one line, with what is given.
@@ -130,11 +130,11 @@ fn without_a_framework_only_our_own() {
 
 #[test]
 fn the_attempt_is_told_and_the_domain_is_configuration() {
-    let job = validated(job(&format!(
+    let job = resolved(job(&format!(
         "framework: PyTorch\ntaskGroups:\n{}",
         group("worker", "")
     )));
-    let surroundings = Surroundings::resolve(&job, found(&Default::default())).unwrap();
+    let surroundings = Surroundings::resolve(job.job(), found(&Default::default())).unwrap();
     let settings = Arc::new(Settings {
         cluster_domain: "example.internal".to_owned(),
         dns: vec![DnsPeer::cidr("169.254.20.10/32")],

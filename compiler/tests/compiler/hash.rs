@@ -6,7 +6,7 @@ use std::sync::Arc;
 use trellis_api::TrainingJob;
 use trellis_compiler::{DnsPeer, PodPlacement, Settings, Surroundings, compile};
 
-use super::support::{PLACEMENT, compiled, found, job, validated};
+use super::support::{PLACEMENT, compiled, found, job, resolved};
 
 const SPEC: &str = "\
 framework: PyTorch
@@ -151,7 +151,7 @@ fn another_object_of_the_same_name_has_another() {
 #[test]
 fn queue_priority_and_settings_change_it() {
     let hash = |queue: &str, priority, restricted, settings: &Arc<Settings>| {
-        let job = validated(base());
+        let job = resolved(base());
         let services = BTreeMap::new();
         let found = trellis_compiler::Found {
             queue,
@@ -159,7 +159,7 @@ fn queue_priority_and_settings_change_it() {
             namespace_enforces_restricted: restricted,
             ..found(&services)
         };
-        let surroundings = Surroundings::resolve(&job, found).unwrap();
+        let surroundings = Surroundings::resolve(job.job(), found).unwrap();
         compile(job, surroundings, settings).hash().to_owned()
     };
     let settings = Arc::default();

@@ -17,6 +17,8 @@ mod mpi;
 #[cfg(test)]
 mod network;
 #[cfg(test)]
+mod per_gpu;
+#[cfg(test)]
 mod place;
 #[cfg(test)]
 mod pods;

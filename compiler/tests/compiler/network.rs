@@ -10,7 +10,7 @@ use trellis_compiler::{
     required_services,
 };
 
-use super::support::{UID, compiled, found, job, validated};
+use super::support::{UID, compiled, found, job, resolved};
 
 const GROUP: &str = "taskGroups: [{name: w, image: i, resources: {cpu: 1, memory: 1Gi}}]";
 
@@ -49,8 +49,8 @@ fn services() -> BTreeMap<String, Service> {
 }
 
 fn with(network: &str) -> CompiledJob {
-    let job = validated(job(&format!("{GROUP}\nnetwork: {network}")));
-    let surroundings = Surroundings::resolve(&job, found(&services())).unwrap();
+    let job = resolved(job(&format!("{GROUP}\nnetwork: {network}")));
+    let surroundings = Surroundings::resolve(job.job(), found(&services())).unwrap();
     compile(job, surroundings, &Arc::default())
 }
 
@@ -91,8 +91,8 @@ fn own_pods_and_dns_and_nothing_else() {
 #[test]
 fn dns_is_configuration() {
     let compiled = |dns| {
-        let job = validated(job(GROUP));
-        let surroundings = Surroundings::resolve(&job, found(&BTreeMap::new())).unwrap();
+        let job = resolved(job(GROUP));
+        let surroundings = Surroundings::resolve(job.job(), found(&BTreeMap::new())).unwrap();
         let settings = Arc::new(Settings {
             dns,
             ..Settings::default()
@@ -217,12 +217,12 @@ fn a_service_that_stands_for_nobody_keeps_the_job_waiting() {
         ("bare", ServiceProblem::NoPorts),
     ] {
         let spec = format!("{GROUP}\nnetwork: {{egress: [{{service: {name}}}, {{service: db}}]}}");
-        let job = validated(job(&spec));
-        let names: Vec<_> = required_services(&job).into_iter().collect();
+        let job = resolved(job(&spec));
+        let names: Vec<_> = required_services(job.job()).into_iter().collect();
         let mut expected = vec!["db".to_owned(), name.to_owned()];
         expected.sort();
         assert_eq!(names, expected);
-        let error = Surroundings::resolve(&job, found(&services())).unwrap_err();
+        let error = Surroundings::resolve(job.job(), found(&services())).unwrap_err();
         let problems: Vec<_> = error.services().iter().collect();
         assert_eq!(problems, [(&name.to_owned(), &problem)]);
         assert!(error.to_string().contains(&format!("{name:?}")), "{error}");
@@ -232,10 +232,10 @@ fn a_service_that_stands_for_nobody_keeps_the_job_waiting() {
 /// What was found for another job opens nothing, and never everything.
 #[test]
 fn an_unresolved_service_is_left_out() {
-    let other = validated(job(GROUP));
-    let surroundings = Surroundings::resolve(&other, found(&services())).unwrap();
+    let other = resolved(job(GROUP));
+    let surroundings = Surroundings::resolve(other.job(), found(&services())).unwrap();
     let network = "network: {egress: [{service: db}], ingress: [{service: db}]}";
-    let mine = validated(job(&format!("{GROUP}\n{network}")));
+    let mine = resolved(job(&format!("{GROUP}\n{network}")));
     let compiled = compile(mine, surroundings, &Arc::default());
     assert!(added(&compiled, "egress").is_empty());
     assert!(added(&compiled, "ingress").is_empty());

@@ -8,19 +8,19 @@ use trellis_api::{TrainingJob, names};
 use trellis_compiler::{CompiledJob, Found, Surroundings, compile};
 
 use super::support::{
-    PLACEMENT, UID, compiled, container, first_pod, found, job, one_group, spec, validated,
+    PLACEMENT, UID, compiled, container, first_pod, found, job, one_group, resolved, spec,
 };
 
 const GROUP: &str = "taskGroups: [{name: w, image: i, resources: {cpu: 1, memory: 1Gi}}]";
 
 fn restricted(job: TrainingJob) -> CompiledJob {
-    let job = validated(job);
+    let job = resolved(job);
     let services = BTreeMap::new();
     let found = Found {
         namespace_enforces_restricted: true,
         ..found(&services)
     };
-    let surroundings = Surroundings::resolve(&job, found).unwrap();
+    let surroundings = Surroundings::resolve(job.job(), found).unwrap();
     compile(job, surroundings, &Arc::default())
 }
 

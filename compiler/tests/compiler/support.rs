@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, Service};
 use trellis_api::document::split;
-use trellis_api::{TrainingJob, ValidatedJob};
+use trellis_api::{QueueResources, ResolvedJob, TrainingJob, ValidatedJob};
 use trellis_compiler::{CompiledJob, Found, PodPlacement, Surroundings, compile};
 
 pub const UID: &str = "5f2c9a1e-0000-4000-8000-000000000001";
@@ -37,8 +37,10 @@ pub fn job(spec: &str) -> TrainingJob {
     ))
 }
 
-pub fn validated(job: TrainingJob) -> ValidatedJob {
-    ValidatedJob::try_from(job).unwrap()
+/// A job that states the resources of all its task groups.
+pub fn resolved(job: TrainingJob) -> ResolvedJob {
+    let job = ValidatedJob::try_from(job).unwrap();
+    ResolvedJob::new(job, None, "default", QueueResources::default()).unwrap()
 }
 
 pub fn found(services: &BTreeMap<String, Service>) -> Found<'_> {
@@ -57,8 +59,8 @@ pub fn compiled(job: TrainingJob) -> CompiledJob {
 
 /// The same at that stage of the job, from 1.
 pub fn compiled_at(job: TrainingJob, stage: u32) -> CompiledJob {
-    let job = validated(job);
-    let surroundings = Surroundings::resolve(&job, found(&BTreeMap::new())).unwrap();
+    let job = resolved(job);
+    let surroundings = Surroundings::resolve(job.job(), found(&BTreeMap::new())).unwrap();
     compile(job, surroundings.at_stage(stage), &Arc::default())
 }
 

@@ -8,7 +8,7 @@ use k8s_openapi::serde_json::{Value, from_value, json, to_value};
 use trellis_api::{Quantity, RuntimeProfile, TrainingJob, ValidatedProfile};
 use trellis_compiler::{CompiledJob, Demand, Peer, Profile, Surroundings, compile};
 
-use super::support::{first_pod, found, job, spec, validated};
+use super::support::{first_pod, found, job, resolved, spec};
 
 fn profile(spec: Value) -> Arc<Profile> {
     let object: RuntimeProfile = from_value(json!({
@@ -33,8 +33,8 @@ fn with(group: Value) -> TrainingJob {
 }
 
 fn compiled(job: TrainingJob, profile: Option<Arc<Profile>>) -> CompiledJob {
-    let job = validated(job);
-    let surroundings = Surroundings::resolve(&job, found(&BTreeMap::new())).unwrap();
+    let job = resolved(job);
+    let surroundings = Surroundings::resolve(job.job(), found(&BTreeMap::new())).unwrap();
     compile(job, surroundings.with_profile(profile), &Arc::default())
 }
 

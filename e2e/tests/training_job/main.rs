@@ -18,6 +18,7 @@ mod managed_by;
 mod namesake;
 mod nodes;
 mod orphans;
+mod per_gpu;
 mod placement;
 mod plan;
 mod preemption;

@@ -39,9 +39,10 @@ pub use render::{json, yaml};
 /// What is taken where the documents do not say it.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// CPU of containers that name none, in cores. Absent: such a job is not turned.
+    /// CPU of containers that name none, in cores. Absent: a main container with GPUs is left
+    /// without, for `resourcesPerGPU`; a job with any other such container is not turned.
     pub cpu: Option<Quantity>,
-    /// Memory of containers that name none, in bytes. Absent: such a job is not turned.
+    /// Memory of containers that name none, in bytes. Absent: as for CPU.
     pub memory: Option<Quantity>,
     /// Queues that the cluster has: what applying changes of them is told.
     pub existing: Vec<Queue>,

@@ -33,10 +33,12 @@ pub(super) struct Options {
     /// Exit status 1 where anything was not carried over exactly.
     #[arg(long)]
     strict: bool,
-    /// CPU of containers that name none. Without it, such a job is not turned.
+    /// CPU of containers that name none. Without it, a main container with GPUs is left without,
+    /// for resourcesPerGPU of a RuntimeProfile or Queue; a job with any other such container is not
+    /// turned.
     #[arg(long, value_name = "CORES", value_parser = amount)]
     cpu: Option<Quantity>,
-    /// Memory of containers that name none, such as 4Gi. Without it, such a job is not turned.
+    /// Memory of containers that name none, such as 4Gi. Without it: as for CPU.
     #[arg(long, value_name = "BYTES", value_parser = amount)]
     memory: Option<Quantity>,
     /// Files with the Queues that the cluster has, as `kubectl get queues.trellis.dev -o yaml`

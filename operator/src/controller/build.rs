@@ -1,4 +1,4 @@
-//! The third step: compile and authorize. One way for the controller and for
+//! The third step: resolve, compile and authorize. One way for the controller and for
 //! `trellis plan`, so that a plan cannot differ from what is then done. Pure.
 
 use std::collections::BTreeMap;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Service;
 use trellis_api::job::JobPolicy;
 use trellis_api::pod_group::Plan;
-use trellis_api::{Enforcement, Queue, Reason, ValidatedJob};
+use trellis_api::{Enforcement, Queue, QueueResources, Reason, ResolvedJob, ValidatedJob};
 use trellis_compiler::{CompiledJob, Found, Profile, Settings, Surroundings, compile};
 use trellis_policies::cedar::{
     JobDecision, NotAuthorized, Policies, Requester, Submission, authorize, decide_job,
@@ -28,6 +28,8 @@ use crate::scheduling::unsupported;
 pub(crate) struct Around<'a> {
     /// Its queue.
     pub(crate) queue: &'a Queue,
+    /// The amounts for each GPU that its queue and the queues above it state.
+    pub(crate) queue_resources: &'a QueueResources,
     /// Its PriorityClass.
     pub(crate) class: Option<&'a str>,
     /// Its priority.
@@ -55,13 +57,22 @@ impl Around<'_> {
         self.queue.metadata.name.as_deref().unwrap_or_default()
     }
 
+    /// The job with the CPU and memory of all its task groups.
+    ///
+    /// # Errors
+    /// If a group has none of its own, and neither profile nor queue states any.
+    pub(crate) fn resolve(&self, job: ValidatedJob) -> Result<ResolvedJob, Missing> {
+        let profile = self.profile.map(AsRef::as_ref);
+        resolve(job, profile, self.queue_name(), self.queue_resources)
+    }
+
     /// What the job becomes.
     ///
     /// # Errors
     /// If a Service that it names is not there.
     pub(crate) fn compile(
         &self,
-        job: ValidatedJob,
+        job: ResolvedJob,
         settings: &Arc<Settings>,
     ) -> Result<CompiledJob, Missing> {
         let found = Found {
@@ -70,7 +81,7 @@ impl Around<'_> {
             namespace_enforces_restricted: enforces_restricted(self.namespace_labels),
             services: self.services,
         };
-        let surroundings = Surroundings::resolve(&job, found).map_err(|missing| Missing {
+        let surroundings = Surroundings::resolve(job.job(), found).map_err(|missing| Missing {
             reason: Reason::ServiceNotFound,
             message: missing.to_string(),
         })?;
@@ -151,6 +162,19 @@ impl Around<'_> {
     }
 }
 
+fn resolve(
+    job: ValidatedJob,
+    profile: Option<&Profile>,
+    queue: &str,
+    of_queue: &QueueResources,
+) -> Result<ResolvedJob, Missing> {
+    let profile = profile.map(Profile::valid);
+    ResolvedJob::new(job, profile, queue, of_queue.clone()).map_err(|missing| Missing {
+        reason: Reason::ResourcesMissing,
+        message: missing.to_string(),
+    })
+}
+
 /// What the job was compiled into when it was planned, if it can still be told: by the plan's own
 /// queue and priority, and only if the very same comes out. It was authorized then.
 pub(super) fn planned(
@@ -166,7 +190,9 @@ pub(super) fn planned(
         services: &seen.services,
     };
     let profile = seen.profile.as_ref().ok()?.clone();
-    let surroundings = Surroundings::resolve(&job, found).ok()?;
+    let of_queue = &seen.queue_resources;
+    let job = resolve(job, profile.as_deref(), found.queue, of_queue).ok()?;
+    let surroundings = Surroundings::resolve(job.job(), found).ok()?;
     let surroundings = surroundings.with_profile(profile).at_stage(seen.stage());
     let compiled = compile(job, surroundings, settings);
     (compiled.hash() == plan.compiled).then_some(compiled)
@@ -225,6 +251,10 @@ pub(super) fn outcome(seen: &Surrounded, settings: &Arc<Settings>) -> Outcome {
         Ok(around) => around,
         Err(held) => return stands_still(held),
     };
+    let job = match around.resolve(job) {
+        Ok(job) => job,
+        Err(missing) => return stands_still(missing.into()),
+    };
     let later = later(&job, &around, settings);
     let (decided, result) = authorized(job, &around, seen, settings);
     Outcome {
@@ -237,7 +267,7 @@ pub(super) fn outcome(seen: &Surrounded, settings: &Arc<Settings>) -> Outcome {
 /// What the job becomes, if all that it names is there and policy allows it, and what policies
 /// have decided.
 fn authorized(
-    job: ValidatedJob,
+    job: ResolvedJob,
     around: &Around<'_>,
     seen: &Surrounded,
     settings: &Arc<Settings>,
@@ -278,11 +308,11 @@ fn authorized(
 
 /// Why a later stage of the job could not run: to know it once the first is done would be late.
 pub(crate) fn later(
-    job: &ValidatedJob,
+    job: &ResolvedJob,
     around: &Around<'_>,
     settings: &Arc<Settings>,
 ) -> Option<Later> {
-    let stages = job.spec().stages();
+    let stages = job.job().spec().stages();
     (around.stage.saturating_add(1)..=stages).find_map(|stage| {
         let (held, told) = held_at(job, &around.at(stage), settings)?;
         let message = format!("stage {stage} of {stages}: {}", held.message);
@@ -293,7 +323,7 @@ pub(crate) fn later(
 
 /// Why a stage could not run, and what policies say of it.
 fn held_at(
-    job: &ValidatedJob,
+    job: &ResolvedJob,
     around: &Around<'_>,
     settings: &Arc<Settings>,
 ) -> Option<(Held, Option<JobPolicy>)> {
@@ -343,6 +373,7 @@ fn in_its_queue(seen: &Surrounded) -> Result<Around<'_>, Held> {
     let profile = seen.profile.as_ref().map_err(Clone::clone)?;
     Ok(Around {
         queue,
+        queue_resources: &seen.queue_resources,
         class: class.as_deref(),
         priority: *priority,
         namespace_labels,

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Service;
 use parking_lot::Mutex;
 use tokio::time::Instant;
+use trellis_api::QueueResources;
 use trellis_api::job::{CompiledObject, JobProfile};
 use trellis_compiler::{CompiledJob, Need, Profile, Settings, hash_of};
 use trellis_policies::AuthorizedJob;
@@ -24,6 +25,7 @@ struct Inputs {
     uid: String,
     generation: Option<i64>,
     queue: Result<Object, Held>,
+    queue_resources: QueueResources,
     priority: Result<(Option<String>, i32), Held>,
     namespace_labels: Option<BTreeMap<String, String>>,
     labels: Option<BTreeMap<String, String>>,
@@ -51,6 +53,7 @@ impl Inputs {
             uid: seen.uid().to_owned(),
             generation: seen.job.metadata.generation,
             queue,
+            queue_resources: seen.queue_resources.clone(),
             priority: seen.priority.clone(),
             namespace_labels: seen.namespace_labels.clone(),
             labels: seen.job.metadata.labels.clone(),

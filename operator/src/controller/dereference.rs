@@ -8,7 +8,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Service;
 use trellis_api::job::{JobProfile, TrainingJobStatus};
 use trellis_api::pod_group::{Plan, PodGroupPhase, PodGroupStatus};
-use trellis_api::{PodGroup, Queue, TrainingJob};
+use trellis_api::{PodGroup, Queue, QueueResources, TrainingJob};
 use trellis_compiler::Profile;
 use trellis_policies::cedar::{Policies, Requester};
 use trellis_policies::quota::QuotaPolicies;
@@ -36,6 +36,9 @@ pub(super) struct Surrounded {
     pub(super) namespace_terminating: bool,
     /// Its queue, by name, or why there is none.
     pub(super) queue: Result<Arc<Queue>, Held>,
+    /// The amounts for each GPU that its queue and the queues above it state; while it has its
+    /// place, those that it was placed with.
+    pub(super) queue_resources: QueueResources,
     /// The queue that it was placed in, if that is there.
     pub(super) placed_in: Option<Arc<Queue>>,
     /// Its PriorityClass, by name, and the priority, or why there is none.
@@ -192,11 +195,14 @@ pub(super) fn job(world: &World, key: &Key, whole: Arc<TrainingJob>) -> Surround
         &whole.spec,
         profile.as_ref().ok().and_then(|p| p.as_deref()),
     );
+    let queue = queue(world, key, &job, namespace_labels.as_ref(), place);
+    let placed = place.filter(|_| is_placed);
     let storage = world.storage(&key.namespace);
     let (pods, asks) = ephemeral::look(&storage, uid, &own, pods);
     Surrounded {
         asks,
-        queue: queue(world, key, &job, namespace_labels.as_ref(), place),
+        queue_resources: queue_resources(world, queue.as_deref().ok(), placed),
+        queue,
         placed_in: place.and_then(|plan| world.queues.get(&Key::new("", plan.queue.as_deref()?))),
         priority: priority(world, &job, place),
         never_preempts: never_preempts(world, &job),
@@ -286,6 +292,16 @@ fn queue(
     let placed_in = || place.and_then(|plan| plan.queue.as_deref());
     let name = job.spec.queue.as_deref().or_else(placed_in);
     lookup::queue(name, labels, get, || world.queues.all()).map_err(Held::from)
+}
+
+fn queue_resources(world: &World, queue: Option<&Queue>, placed: Option<&Plan>) -> QueueResources {
+    if let Some(plan) = placed {
+        return lookup::placed_resources(plan);
+    }
+    let get = |name: &str| world.queues.get(&Key::new("", name));
+    queue.map_or_else(QueueResources::default, |queue| {
+        lookup::queue_resources(queue, get)
+    })
 }
 
 fn volumes(

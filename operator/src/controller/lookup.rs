@@ -2,6 +2,7 @@
 //! wording for the controller and for `trellis plan`. Pure.
 
 mod profile;
+mod queue_resources;
 
 use std::borrow::Borrow;
 use std::cmp::Reverse;
@@ -13,6 +14,7 @@ use trellis_api::{Queue, Reason, TrainingJobSpec, names};
 use trellis_policies::selects;
 
 pub use profile::{profile, several_defaults};
+pub use queue_resources::{placed_resources, queue_resources};
 
 /// Queues that are named to someone who has named a wrong one.
 const SHOWN: usize = 5;

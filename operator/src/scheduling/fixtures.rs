@@ -10,7 +10,7 @@ use std::sync::Arc;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::json;
 use trellis_api::pod_group::PodGroupPhase;
-use trellis_api::{QueueSpec, TrainingJob, ValidatedJob};
+use trellis_api::{QueueResources, QueueSpec, ResolvedJob, TrainingJob, ValidatedJob};
 use trellis_compiler::{CompiledJob, Found, Surroundings, compile};
 use trellis_policies::Facts;
 use trellis_policies::cedar::{Loader, Policies, Submission, authorize};
@@ -46,13 +46,14 @@ pub(super) fn compiled_as(name: &str, namespace: &str, spec: serde_json::Value) 
     }))
     .unwrap();
     let job = ValidatedJob::try_from(job).unwrap();
+    let job = ResolvedJob::new(job, None, "default", QueueResources::default()).unwrap();
     let found = Found {
         queue: "default",
         priority: 0,
         namespace_enforces_restricted: false,
         services: &BTreeMap::new(),
     };
-    let surroundings = Surroundings::resolve(&job, found).unwrap();
+    let surroundings = Surroundings::resolve(job.job(), found).unwrap();
     compile(job, surroundings, &Arc::default())
 }
 

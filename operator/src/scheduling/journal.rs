@@ -64,6 +64,7 @@ pub fn plan(run: &Run, place: &Place, now: Timestamp) -> Plan {
         compiled: job.hash().to_owned(),
         queue: Some(job.queue().to_owned()),
         priority: Some(job.priority()),
+        resources_per_gpu: job.queue_resources().per_gpu(),
         policy_set: Some(run.job.set().to_owned()),
         deadline: now.saturating_add(PLAN_TIME).ok().map(Time),
         groups: place.groups.clone(),

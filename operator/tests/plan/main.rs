@@ -10,6 +10,7 @@ mod command;
 mod examples;
 mod flavors;
 mod invalid;
+mod per_gpu;
 mod usage;
 mod waiting;
 mod who;

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use clap::Parser;
 use trellis_api::authorization_policy::OnViolation;
 use trellis_api::document::split;
-use trellis_api::{Enforcement, QueueSpec, TrainingJob, ValidatedJob};
+use trellis_api::{Enforcement, QueueResources, QueueSpec, ResolvedJob, TrainingJob, ValidatedJob};
 use trellis_compiler::{CompiledJob, Found, Surroundings, compile};
 use trellis_policies::Facts;
 use trellis_policies::cedar::{
@@ -204,6 +204,8 @@ fn job() -> CompiledJob {
     let document = documents.first().expect("one job");
     let job: TrainingJob = document.valid().expect("a valid job");
     let job = ValidatedJob::try_from(job).expect("a valid job");
+    let job = ResolvedJob::new(job, None, "default", QueueResources::default());
+    let job = job.expect("a job that states its resources");
     let services = BTreeMap::new();
     let found = Found {
         queue: "default",
@@ -211,6 +213,6 @@ fn job() -> CompiledJob {
         namespace_enforces_restricted: false,
         services: &services,
     };
-    let surroundings = Surroundings::resolve(&job, found).expect("no Service is named");
+    let surroundings = Surroundings::resolve(job.job(), found).expect("no Service is named");
     compile(job, surroundings, &Arc::default())
 }

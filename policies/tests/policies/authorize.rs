@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, from_value, json};
 use trellis_api::document::split;
-use trellis_api::{QueueSpec, TrainingJob, ValidatedJob};
+use trellis_api::{QueueResources, QueueSpec, ResolvedJob, TrainingJob, ValidatedJob};
 use trellis_compiler::{CompiledJob, Found, Surroundings, compile};
 use trellis_policies::cedar::{NotAuthorized, Submission, authorize};
 use trellis_policies::{AuthorizedJob, By, Denial, Facts, Rule};
@@ -26,6 +26,7 @@ pub fn compiled(yaml: &str, priority: i32, restricted: bool) -> CompiledJob {
     let job = documents.iter().find(|d| d.kind == "TrainingJob").unwrap();
     let job: TrainingJob = job.valid().unwrap_or_else(|e| panic!("{e}"));
     let job = ValidatedJob::try_from(job).unwrap();
+    let job = ResolvedJob::new(job, None, "default", QueueResources::default()).unwrap();
     let services = BTreeMap::new();
     let found = Found {
         queue: "default",
@@ -33,7 +34,7 @@ pub fn compiled(yaml: &str, priority: i32, restricted: bool) -> CompiledJob {
         namespace_enforces_restricted: restricted,
         services: &services,
     };
-    let surroundings = Surroundings::resolve(&job, found).unwrap();
+    let surroundings = Surroundings::resolve(job.job(), found).unwrap();
     compile(job, surroundings, &Arc::default())
 }
 

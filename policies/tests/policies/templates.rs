@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Value, from_value, json};
-use trellis_api::{QueueSpec, RuntimeProfile, TrainingJob, ValidatedJob, ValidatedProfile};
+use trellis_api::{
+    QueueResources, QueueSpec, ResolvedJob, RuntimeProfile, TrainingJob, ValidatedJob,
+    ValidatedProfile,
+};
 use trellis_compiler::{CompiledJob, Found, PodPlacement, Profile, Surroundings, compile};
 use trellis_policies::cedar::{NotAuthorized, Policies, Submission, authorize};
 use trellis_policies::{By, Denial, Facts, Rule, unlisted};
@@ -38,6 +41,7 @@ fn profile(template: &Value) -> Result<Arc<Profile>, String> {
 
 fn compiled(job: TrainingJob, profile: Option<Arc<Profile>>) -> Result<CompiledJob, String> {
     let job = ValidatedJob::try_from(job).map_err(|e| e.to_string())?;
+    let job = ResolvedJob::new(job, None, "default", QueueResources::default()).unwrap();
     let services = BTreeMap::new();
     let found = Found {
         queue: "default",
@@ -45,7 +49,7 @@ fn compiled(job: TrainingJob, profile: Option<Arc<Profile>>) -> Result<CompiledJ
         namespace_enforces_restricted: false,
         services: &services,
     };
-    let surroundings = Surroundings::resolve(&job, found).unwrap();
+    let surroundings = Surroundings::resolve(job.job(), found).unwrap();
     Ok(compile(
         job,
         surroundings.with_profile(profile),

@@ -14,7 +14,7 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::json;
 use tokio::sync::Semaphore;
-use trellis_api::{PodGroup, TrainingJob, ValidatedJob};
+use trellis_api::{PodGroup, QueueResources, ResolvedJob, TrainingJob, ValidatedJob};
 use trellis_compiler::{CompiledJob, Found, PodPlacement, Surroundings, compile};
 use trellis_e2e::namespace::TestNamespace;
 
@@ -372,13 +372,14 @@ async fn compiled(namespace: &TestNamespace, name: &str, pods: usize) -> Result<
 
 fn compiled_of(job: TrainingJob) -> Result<CompiledJob> {
     let job = ValidatedJob::try_from(job)?;
+    let job = ResolvedJob::new(job, None, "default", QueueResources::default())?;
     let found = Found {
         queue: "default",
         priority: 0,
         namespace_enforces_restricted: false,
         services: &std::collections::BTreeMap::new(),
     };
-    let around = Surroundings::resolve(&job, found)?;
+    let around = Surroundings::resolve(job.job(), found)?;
     Ok(compile(job, around, &Arc::default()))
 }
 

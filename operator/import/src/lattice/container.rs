@@ -93,9 +93,7 @@ fn of_pod(task: &Fields<'_>, spec: &mut Kept) {
 fn main_container(container: &Fields<'_>, hints: &Hints<'_>, pods: &mut Pods) -> Kept {
     let group = &mut pods.group;
     let mut kept = Kept::map(container.path());
-    if let Some(amounts) = resources::read(container, hints.options) {
-        amounts.of_group(group, container);
-    }
+    resources::of_main(container, hints.options).of_group(group, container);
     match container.text("image") {
         Some(image) => group.image = image,
         None => {
@@ -144,8 +142,7 @@ fn other_container(name: &str, container: &Fields<'_>, hints: &Hints<'_>) -> Kep
             kept.put(key, Kept::of(&field));
         }
     }
-    if let Some(amounts) = resources::read(container, hints.options) {
-        let limits = amounts.limits(container);
+    if let Some(limits) = resources::beside(container, hints.options) {
         kept.put(
             "resources",
             Kept::leaf(&container.inside("resources"), limits),

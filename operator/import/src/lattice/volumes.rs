@@ -3,7 +3,7 @@
 use trellis_api::job::{EmptyDir, Mount, TaskGroup};
 
 use crate::fields::Fields;
-use crate::pod::volumes::trimmed;
+use crate::pod::volumes::{note_default_size, trimmed};
 
 const SHM: &str = "/dev/shm";
 
@@ -60,7 +60,10 @@ fn one(volume: &Fields<'_>, path: &str, group: &mut TaskGroup) {
     let (medium, size) = (volume.text("medium"), volume.quantity("sizeLimit"));
     if medium.as_deref() == Some("Memory") {
         if path == SHM {
-            group.shared_memory = size.or_else(|| Some(group.resources.memory.clone()));
+            group.shared_memory = size.or_else(|| group.resources.memory.clone());
+            if group.shared_memory.is_none() {
+                note_default_size(volume);
+            }
             return;
         }
         volume.note_at(

@@ -30,16 +30,14 @@ fn own_port(framework: Framework) -> Option<i64> {
 /// Reads the main container into a group. What has no short form is returned.
 pub(super) fn main(
     container: &Fields<'_>,
-    amounts: Option<Amounts>,
+    amounts: Amounts,
     volumes: Volumes,
     hints: &Hints<'_>,
     group: &mut TaskGroup,
 ) -> Kept {
     let mut kept = Kept::map(container.path());
     container.quiet(&["name"]);
-    if let Some(amounts) = amounts {
-        amounts.of_group(group, container);
-    }
+    amounts.of_group(group, container);
     match container.text("image") {
         Some(image) => {
             group.image_pull_policy = pull_policy(container, &image);
@@ -177,7 +175,7 @@ pub(super) fn beside(
     group: &TaskGroup,
 ) -> Kept {
     let mut kept = Kept::map(container.path());
-    let amounts = resources::read(container, hints.options);
+    let limits = resources::beside(container, hints.options);
     let needed = words::look(container, group, hints);
     for key in container.keys() {
         let Some(field) = container.at(&key) else {
@@ -196,8 +194,7 @@ pub(super) fn beside(
             _ => kept.put(&key, Kept::of(&field)),
         }
     }
-    if let Some(amounts) = amounts {
-        let limits = amounts.limits(container);
+    if let Some(limits) = limits {
         kept.put(
             "resources",
             Kept::leaf(&container.inside("resources"), limits),

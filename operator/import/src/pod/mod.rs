@@ -102,8 +102,8 @@ pub(crate) fn read(owner: &Fields<'_>, key: &str, hints: &Hints<'_>) -> Option<P
         ..Pods::default()
     };
     let mut kept_spec = Kept::map(spec.path());
-    let amounts = resources::read(main, hints.options);
-    let memory = amounts.as_ref().map(|amounts| amounts.memory().clone());
+    let amounts = resources::of_main(main, hints.options);
+    let memory = amounts.memory().cloned();
     let mut volumes = volumes::read(&spec, main, &beside, memory.as_ref());
     let kept_volumes = std::mem::take(&mut volumes.kept);
     let by_name = volumes::Volumes {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 use trellis_api::job::{Resources, TaskGroup};
+use trellis_api::quantity::Amount;
 use trellis_api::{Quantity, rules};
 
 use crate::Options;
@@ -27,14 +28,39 @@ const PARTS_OF_GPU: [&str; 9] = [
 
 /// What one container asks for.
 pub(crate) struct Amounts {
-    cpu: Quantity,
-    memory: Quantity,
+    cpu: Option<Quantity>,
+    memory: Option<Quantity>,
     disk: Option<Quantity>,
     devices: BTreeMap<String, (Quantity, String)>,
 }
 
-/// The amounts of a container. None: it has none, which is told.
-pub(crate) fn read(container: &Fields<'_>, options: &Options) -> Option<Amounts> {
+/// The result for a container that names no CPU or memory, where no option does.
+#[derive(Clone, Copy)]
+enum Unnamed {
+    /// It gets so much for each of its GPUs as its RuntimeProfile or queue states.
+    PerGpu,
+    /// Its document cannot be turned.
+    Wrong,
+}
+
+/// The amounts of the main container. Where it has GPUs, CPU and memory may be left to
+/// `resourcesPerGPU`.
+pub(crate) fn of_main(container: &Fields<'_>, options: &Options) -> Amounts {
+    let amounts = read(container);
+    let unnamed = match amounts.has_gpus() {
+        true => Unnamed::PerGpu,
+        false => Unnamed::Wrong,
+    };
+    amounts.or_options(options, container, unnamed)
+}
+
+/// The resources of a container beside the main one. None: it lacks some, which is told.
+pub(crate) fn beside(container: &Fields<'_>, options: &Options) -> Option<Value> {
+    let amounts = read(container).or_options(options, container, Unnamed::Wrong);
+    amounts.limits(container)
+}
+
+fn read(container: &Fields<'_>) -> Amounts {
     let resources = container.object("resources");
     let of = |field: &str| -> BTreeMap<String, Fields<'_>> {
         let resources = resources.as_ref();
@@ -53,14 +79,12 @@ pub(crate) fn read(container: &Fields<'_>, options: &Options) -> Option<Amounts>
     }
     let mut take = |name: &str| found.remove(name).map(|(amount, _)| amount);
     let (cpu, memory, disk) = (take("cpu"), take("memory"), take("ephemeral-storage"));
-    let cpu = or_option(cpu, "cpu", options.cpu.as_ref(), container);
-    let memory = or_option(memory, "memory", options.memory.as_ref(), container);
-    Some(Amounts {
-        cpu: cpu?,
-        memory: memory?,
+    Amounts {
+        cpu,
+        memory,
         disk,
         devices: found,
-    })
+    }
 }
 
 fn one(name: &str, limit: Option<&Fields<'_>>, request: Option<&Fields<'_>>) -> Option<Quantity> {
@@ -113,19 +137,31 @@ fn or_option(
     name: &str,
     option: Option<&Quantity>,
     container: &Fields<'_>,
+    unnamed: Unnamed,
 ) -> Option<Quantity> {
     let path = container.inside("resources");
     let log = container.log();
-    match (amount, option) {
-        (Some(amount), _) => Some(amount),
-        (None, Some(option)) => {
+    match (amount, option, unnamed) {
+        (Some(amount), ..) => Some(amount),
+        (None, Some(option), _) => {
             log.open(&path);
             let why = format!("names no {name}, and every container does here");
             let told = format!("{option} is taken, by --{name}: write what it needs");
             log.note(&format!("{path}.limits.{name}"), None, why, told);
             Some(option.clone())
         }
-        (None, None) => {
+        (None, None, Unnamed::PerGpu) => {
+            log.open(&path);
+            let why = format!(
+                "names no {name}: the job waits until resourcesPerGPU of its RuntimeProfile or queue states it"
+            );
+            let instead = format!(
+                "state resourcesPerGPU.{name} there, write what it needs, or say with --{name} what is taken"
+            );
+            log.note(&format!("{path}.limits.{name}"), None, why, instead);
+            None
+        }
+        (None, None, Unnamed::Wrong) => {
             let message = format!(
                 "is required, since every container is judged, placed and charged by it here: add it, or say with --{name} what is taken where there is none"
             );
@@ -136,9 +172,26 @@ fn or_option(
 }
 
 impl Amounts {
-    /// Memory, in bytes.
-    pub(crate) fn memory(&self) -> &Quantity {
-        &self.memory
+    /// Memory, in bytes. None: it names none.
+    pub(crate) fn memory(&self) -> Option<&Quantity> {
+        self.memory.as_ref()
+    }
+
+    fn has_gpus(&self) -> bool {
+        let mut devices = self.devices.iter();
+        devices.any(|(name, (amount, _))| {
+            rules::is_gpu(name) && amount.amount().is_ok_and(|a| a > Amount::ZERO)
+        })
+    }
+
+    /// The same, with what the options say where it names none.
+    fn or_options(self, options: &Options, container: &Fields<'_>, unnamed: Unnamed) -> Self {
+        let (cpu, memory) = (options.cpu.as_ref(), options.memory.as_ref());
+        Self {
+            cpu: or_option(self.cpu, "cpu", cpu, container, unnamed),
+            memory: or_option(self.memory, "memory", memory, container, unnamed),
+            ..self
+        }
     }
 
     /// Puts them into a task group.
@@ -183,10 +236,10 @@ impl Amounts {
     }
 
     /// The same as the limits of a container beside the main one.
-    pub(crate) fn limits(self, container: &Fields<'_>) -> Value {
+    fn limits(self, container: &Fields<'_>) -> Option<Value> {
         let mut limits = Map::new();
-        limits.insert("cpu".to_owned(), json!(self.cpu));
-        limits.insert("memory".to_owned(), json!(self.memory));
+        limits.insert("cpu".to_owned(), json!(self.cpu?));
+        limits.insert("memory".to_owned(), json!(self.memory?));
         if let Some(disk) = self.disk {
             limits.insert("ephemeral-storage".to_owned(), json!(disk));
         }
@@ -199,6 +252,6 @@ impl Amounts {
                 "let the main container have it, by gpus or resources.extended",
             );
         }
-        json!({ "limits": limits })
+        Some(json!({ "limits": limits }))
     }
 }

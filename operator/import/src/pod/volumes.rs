@@ -53,6 +53,9 @@ pub(super) fn read(
             found.shm.insert(name);
             // tmpfs without a limit is as large as the memory of the pod.
             let size = size.map(Quantity::new).or_else(|| memory.cloned());
+            if size.is_none() {
+                note_default_size(&volume);
+            }
             found.shared_memory = size;
             take(&volume, &own);
             continue;
@@ -114,6 +117,13 @@ fn only<'a>(value: &'a Value, keys: &[&str]) -> Option<&'a Map<String, Value>> {
     let map = value.as_object()?;
     let known = |(key, value): (&String, &Value)| value.is_null() || keys.contains(&key.as_str());
     map.iter().all(known).then_some(map)
+}
+
+/// Tells of a /dev/shm without a limit, in a pod whose memory is not known here.
+pub(crate) fn note_default_size(volume: &Fields<'_>) {
+    let why = "has no size: it was as large as the memory of its pod, which resourcesPerGPU states";
+    let instead = "set sharedMemory; without it /dev/shm has half the memory, and at most 64Gi";
+    volume.log().note(volume.path(), None, why, instead);
 }
 
 /// `Some(limit)` of a volume of memory that is /dev/shm and nothing else.

@@ -165,6 +165,63 @@ fn containers_without_an_amount_take_that_of_the_options() {
     assert_eq!(object["spec"]["taskGroups"][0]["resources"]["cpu"], "2");
 }
 
+/// Containers of this YAML, in the one task of a Job.
+fn containers(containers: &str) -> String {
+    volcano(&format!(
+        "{{policies: [{{event: PodFailed, action: RestartJob}}], tasks: [{{name: t, template: {{spec: {{{containers}}}}}}}]}}"
+    ))
+}
+
+#[test]
+fn main_container_with_gpus_may_leave_amounts_to_a_profile_or_queue() {
+    let gpus = "containers: [{name: c, image: 'i:1', resources: {limits: {nvidia.com/gpu: 8}}}]";
+    let imported = import(&documents(&containers(gpus)), &Options::default());
+    assert_eq!(imported[0].problems, []);
+    let notes: Vec<String> = imported[0].notes.iter().map(|note| note.text()).collect();
+    let [cpu, memory] = notes.as_slice() else {
+        panic!("{notes:?}");
+    };
+    assert!(cpu.contains("state resourcesPerGPU.cpu there"), "{cpu}");
+    assert!(
+        memory.contains("state resourcesPerGPU.memory there"),
+        "{memory}"
+    );
+    let object = serde_json::to_value(&imported[0].objects[0]).unwrap();
+    let group = &object["spec"]["taskGroups"][0];
+    assert_eq!((&group["gpus"], group.get("resources")), (&8.into(), None));
+    // An option still says it for all.
+    let options = Options {
+        cpu: Some(Quantity::new("2")),
+        ..Options::default()
+    };
+    let imported = import(&documents(&containers(gpus)), &options);
+    let object = serde_json::to_value(&imported[0].objects[0]).unwrap();
+    let resources = &object["spec"]["taskGroups"][0]["resources"];
+    assert_eq!(*resources, serde_json::json!({"cpu": "2"}));
+    // A container beside it has no GPUs, and a task of none has no amount for each.
+    let beside = format!("{gpus}, initContainers: [{{name: s, image: 'i:1'}}]");
+    let said = refused(&containers(&beside));
+    assert_eq!(said.len(), 2, "{said:?}");
+    let none = gpus.replace("gpu: 8", "gpu: 0");
+    assert_eq!(refused(&containers(&none)).len(), 2);
+}
+
+#[test]
+fn shared_memory_of_the_size_of_an_unknown_memory_is_told() {
+    let text = containers(
+        "volumes: [{name: shm, emptyDir: {medium: Memory}}], \
+         containers: [{name: c, image: 'i:1', volumeMounts: [{name: shm, mountPath: /dev/shm}], \
+         resources: {limits: {nvidia.com/gpu: 8, cpu: 8}}}]",
+    );
+    let imported = import(&documents(&text), &Options::default());
+    assert_eq!(imported[0].problems, []);
+    let mut notes = imported[0].notes.iter();
+    let told = notes
+        .find(|note| note.path.ends_with("volumes[0]"))
+        .unwrap();
+    assert!(told.instead.starts_with("set sharedMemory"), "{told:?}");
+}
+
 /// What Trellis' own rules refuse is never handed out.
 #[test]
 fn what_would_be_refused_is_told() {

@@ -4,15 +4,17 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use trellis_api::{TrainingJob, TrainingJobSpec, ValidatedJob};
+use trellis_api::{ResolvedJob, TrainingJob, TrainingJobSpec, ValidatedJob};
 use trellis_compiler::CompiledJob;
 use trellis_policies::AuthorizedJob;
 use trellis_policies::cedar::{JobDecision, NotAuthorized, Policies, Submission};
 use trellis_policies::quota::Verdict;
 
+use super::engine::place_of;
 use super::snapshot::Snapshot;
 use crate::controller::build::{Around, later};
 use crate::controller::{Held, lookup};
+use crate::key::Key;
 
 /// A job at a stage, and what comes of it.
 pub(in crate::cli) struct Judged {
@@ -48,7 +50,7 @@ impl Court<'_> {
     /// # Errors
     /// If something that it names is not there, so that nobody can say what it becomes.
     pub(in crate::cli) fn judge(&self, job: &ValidatedJob, stage: u32) -> Result<Judged, Held> {
-        self.at(job, stage, |around| {
+        self.at(job, stage, |job, around| {
             let compiled = around.compile(job.clone(), &Arc::default())?;
             let verdict = around.limit(&compiled);
             let (_, outcome) = around.authorize(compiled.clone());
@@ -73,14 +75,14 @@ impl Court<'_> {
         job: &ValidatedJob,
         stage: u32,
     ) -> Result<Vec<StageDecision>, Held> {
-        self.at(job, stage, |now| {
+        self.at(job, stage, |job, now| {
             let decide = |stage| {
                 let around = now.at(stage);
                 let compiled = around.compile(job.clone(), &Arc::default())?;
                 let (decision, outcome) = around.authorize(compiled);
                 Ok(StageDecision { decision, outcome })
             };
-            (stage..=job.spec().stages()).map(decide).collect()
+            (stage..=job.job().spec().stages()).map(decide).collect()
         })
     }
 
@@ -88,7 +90,7 @@ impl Court<'_> {
         &self,
         job: &ValidatedJob,
         stage: u32,
-        ask: impl FnOnce(&Around<'_>) -> Result<T, Held>,
+        ask: impl FnOnce(&ResolvedJob, &Around<'_>) -> Result<T, Held>,
     ) -> Result<T, Held> {
         let snapshot = self.snapshot;
         let none = BTreeMap::new();
@@ -107,8 +109,17 @@ impl Court<'_> {
         )?;
         let services = snapshot.services_of(job.namespace());
         let profile = lookup::profile(job.spec(), &snapshot.profiles)?;
-        ask(&Around {
+        let key = Key::new(job.namespace(), job.name());
+        let place = snapshot.pod_groups.get(&key).and_then(place_of);
+        let placed = place.filter(|plan| plan.attempt == self.submission.attempt);
+        let queue_resources = match placed {
+            Some(plan) => lookup::placed_resources(plan),
+            None => lookup::queue_resources(queue, |name| queues.get(name)),
+        };
+        let quotas = snapshot.quotas();
+        let around = Around {
             queue,
+            queue_resources: &queue_resources,
             class: class.as_deref(),
             priority,
             namespace_labels: self.labels,
@@ -116,10 +127,11 @@ impl Court<'_> {
             profile: profile.as_ref(),
             stage,
             policies: self.policies,
-            quotas: (0, &snapshot.quotas()),
+            quotas: (0, &quotas),
             was_of: None,
             submission: self.submission,
-        })
+        };
+        ask(&around.resolve(job.clone())?, &around)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use trellis_api::resolved::StatedBy;
 use trellis_compiler::{CompiledGroup, CompiledJob};
 use trellis_scheduler::{Placement, Victim};
 
@@ -81,6 +82,8 @@ fn one(job: &Planned, out: &mut String) {
         let turn = format!("{}, priority {}", compiled.queue(), compiled.priority());
         rows("queue", [turn], out);
         rows("objects", objects(compiled), out);
+        let defaults = compiled.groups().iter().filter_map(defaults);
+        rows("defaults", defaults, out);
         let later = job.later.iter();
         let later = later.map(|(stage, group)| format!("stage {stage}: task group {group:?}"));
         rows("then", later, out);
@@ -142,6 +145,18 @@ fn pods(group: &CompiledGroup) -> String {
         0 => format!("{pods}, outside the gang: when there is room"),
         least => format!("{pods}: {least} in the gang, the others when there is room"),
     }
+}
+
+/// The amounts of a task group's pods that other objects state. None: it states both itself.
+fn defaults(group: &CompiledGroup) -> Option<String> {
+    let compute = group.compute();
+    let amounts = [("cpu", &compute.cpu), ("memory", &compute.memory)];
+    let stated = amounts
+        .iter()
+        .filter(|(_, amount)| amount.by != StatedBy::Group)
+        .map(|(name, amount)| format!("{name} {} by {}", amount.quantity, amount.by));
+    let stated: Vec<String> = stated.collect();
+    (!stated.is_empty()).then(|| format!("{}: {}", group.name(), stated.join(", ")))
 }
 
 fn victim(victim: &Victim) -> String {

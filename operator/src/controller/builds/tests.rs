@@ -6,6 +6,7 @@ mod evicted;
 mod limits;
 mod namespace;
 mod place;
+mod resources;
 
 use serde_json::{Value, json};
 use trellis_api::authorization_policy::OnViolation;
@@ -49,12 +50,20 @@ impl Case {
 
     /// A queue that anyone may use, and the default of these namespaces.
     fn queue(&mut self, name: &str, default_for: Value) {
-        let queue: Queue = serde_json::from_value(json!({
+        self.queue_with(name, json!({"defaultFor": default_for}));
+    }
+
+    /// A queue that anyone may use, with these fields.
+    fn queue_with(&mut self, name: &str, more: Value) {
+        let version = self.next();
+        let mut queue: Queue = serde_json::from_value(json!({
             "apiVersion": "trellis.dev/v1alpha1", "kind": "Queue",
-            "metadata": {"name": name, "uid": name, "resourceVersion": self.next()},
-            "spec": {"namespaceSelector": {}, "defaultFor": default_for},
+            "metadata": {"name": name, "uid": name, "resourceVersion": version},
+            "spec": more,
         }))
         .unwrap();
+        queue.metadata.generation = version.parse().ok();
+        queue.spec.namespace_selector = Some(Default::default());
         self.world.queues.observed(Key::new("", name), queue);
     }
 
@@ -79,12 +88,17 @@ impl Case {
 
     /// The cluster's default profile has this variable.
     fn profile(&self, name: &str, value: &str) {
-        let profile: RuntimeProfile = serde_json::from_value(json!({
+        self.profile_with(name, json!({"env": [{"name": "A", "value": value}]}));
+    }
+
+    /// The cluster's default profile has these fields.
+    fn profile_with(&self, name: &str, more: Value) {
+        let mut profile: RuntimeProfile = serde_json::from_value(json!({
             "apiVersion": "trellis.dev/v1alpha1", "kind": "RuntimeProfile",
-            "metadata": {"name": name, "uid": name},
-            "spec": {"globalDefault": true, "env": [{"name": "A", "value": value}]},
+            "metadata": {"name": name, "uid": name}, "spec": more,
         }))
         .unwrap();
+        profile.spec.global_default = Some(true);
         self.world.profiles.take(name, profile.into());
     }
 
@@ -141,6 +155,7 @@ impl Case {
             serde_json::from_value(json!({"plan": {
                 "hash": "plan", "attempt": 1, "generation": 1, "compiled": job.hash(),
                 "queue": job.queue(), "priority": job.priority(), "assignments": [],
+                "resourcesPerGPU": job.queue_resources().per_gpu(),
             }}))
             .unwrap(),
         );

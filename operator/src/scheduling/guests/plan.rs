@@ -54,6 +54,7 @@ pub fn plan(unit_uid: &str, generation: i64, asks: &Asks, place: &Place, now: Ti
         generation,
         queue: Some(asks.queue.clone()),
         priority: Some(asks.priority),
+        resources_per_gpu: None,
         policy_set: Some(asks.allowed.set().to_owned()),
         deadline: now.saturating_add(PLAN_TIME).ok().map(Time),
         groups: place.groups.clone(),

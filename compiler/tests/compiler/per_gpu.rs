@@ -1,0 +1,63 @@
+//! CPU and memory that a profile or queue states for each GPU.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{from_value, json};
+use trellis_api::{
+    QueueResources, ResolvedJob, ResourcesPerGpu, RuntimeProfile, TrainingJob, ValidatedJob,
+    ValidatedProfile,
+};
+use trellis_compiler::{CompiledJob, Profile, Surroundings, compile};
+
+use super::support::{container, first_pod, found, job, spec};
+
+const GROUPS: &str = "taskGroups: [{name: w, gpus: 8, image: 'a:1'}]";
+
+/// Compiled with 12 cores of a profile and 8Gi of a queue for each GPU.
+fn compiled(job: TrainingJob) -> CompiledJob {
+    let profile: RuntimeProfile = from_value(json!({
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "RuntimeProfile",
+        "metadata": {"name": "p"}, "spec": {"resourcesPerGPU": {"cpu": 12}},
+    }))
+    .unwrap();
+    let profile = Arc::new(Profile::new(ValidatedProfile::try_from(profile).unwrap()));
+    let stated: ResourcesPerGpu = from_value(json!({"memory": "8Gi"})).unwrap();
+    let queue = QueueResources::of("default", Some(&stated));
+    let job = ValidatedJob::try_from(job).unwrap();
+    let job = ResolvedJob::new(job, Some(profile.valid()), "default", queue).unwrap();
+    let surroundings = Surroundings::resolve(job.job(), found(&BTreeMap::new())).unwrap();
+    let surroundings = surroundings.with_profile(Some(profile));
+    compile(job, surroundings, &Arc::default())
+}
+
+#[test]
+fn pod_and_pod_group_request_what_is_stated_for_each_gpu() {
+    let compiled = compiled(job(GROUPS));
+    let pod = first_pod(&compiled);
+    let resources = container(&pod).resources.as_ref().unwrap();
+    let expected = [("cpu", "96"), ("memory", "64Gi"), ("nvidia.com/gpu", "8")];
+    for list in [&resources.requests, &resources.limits] {
+        let list = list.iter().flatten();
+        let list: Vec<_> = list
+            .map(|(name, q)| (name.as_str(), q.0.as_str()))
+            .collect();
+        assert_eq!(list, expected);
+    }
+    let member = &compiled.pod_group().spec.groups[0];
+    let list = member.resources.iter();
+    let list: Vec<_> = list.map(|(name, q)| (name.as_str(), q.as_str())).collect();
+    assert_eq!(list, expected);
+    // /dev/shm has half of the memory.
+    let volumes = spec(&pod).volumes.iter().flatten();
+    let mut disks = volumes.filter_map(|volume| volume.empty_dir.as_ref());
+    let size = disks.next().and_then(|disk| disk.size_limit.as_ref());
+    assert_eq!(size.map(|size| size.0.as_str()), Some("32Gi"));
+}
+
+#[test]
+fn job_is_compiled_as_one_that_writes_the_same_amounts() {
+    let written = "taskGroups: [{name: w, gpus: 8, image: 'a:1', \
+                   resources: {cpu: 96, memory: 64Gi}}]";
+    assert_eq!(compiled(job(GROUPS)).hash(), compiled(job(written)).hash());
+}

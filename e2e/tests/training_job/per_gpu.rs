@@ -1,0 +1,204 @@
+//! Jobs that name only GPUs have the CPU and memory that a RuntimeProfile or Queue states for each.
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use serde_json::{Value, json};
+use trellis_api::job::JobPhase;
+use trellis_api::{PodGroup, Queue, RuntimeProfile, TrainingJob, ValidatedJob, validate};
+use trellis_e2e::jobs::{SOON, message, reason};
+use trellis_e2e::site::Site;
+use trellis_e2e::wait::wait_for;
+
+use super::{shared, site};
+
+/// A job of one pod in the site's own queue, which names its GPUs and no other resource.
+fn job(site: &Site, name: &str, gpus: u32) -> Value {
+    let mut job = site.job(name, 1, gpus);
+    let group = job["spec"]["taskGroups"][0].as_object_mut().unwrap();
+    group.remove("resources");
+    job["spec"]["queue"] = json!(queue(site));
+    job
+}
+
+fn queue(site: &Site) -> String {
+    format!("{}-q", site.name())
+}
+
+async fn apply(kind: &str, name: &str, spec: Value) -> anyhow::Result<()> {
+    let object = json!({
+        "apiVersion": "trellis.dev/v1alpha1", "kind": kind,
+        "metadata": {"name": name}, "spec": spec,
+    });
+    let applied = shared().await.apply_yaml(&object.to_string()).await;
+    applied.map(drop)
+}
+
+/// CPU, memory and GPUs that a pod's containers request, which are its limits too.
+fn requests(pod: &Pod) -> [String; 3] {
+    let main = &pod.spec.as_ref().unwrap().containers[0];
+    let resources = main.resources.as_ref().unwrap();
+    assert_eq!(resources.requests, resources.limits);
+    let requests = resources.requests.as_ref().unwrap();
+    ["cpu", "memory", "nvidia.com/gpu"].map(|name| requests[name].0.clone())
+}
+
+async fn pod_requests(site: &Site, job: &str) -> [String; 3] {
+    site.reaches(job, JobPhase::Running).await;
+    requests(&site.pods(job).await[0])
+}
+
+fn are(requests: [&str; 3]) -> [String; 3] {
+    requests.map(str::to_owned)
+}
+
+#[tokio::test]
+async fn job_that_names_only_gpus_waits_for_its_queue_and_keeps_what_that_stated() {
+    let site = site("pergpu", 1).await;
+    let root = format!("{}-root", site.name());
+    apply("Queue", &root, json!({})).await.unwrap();
+    let of_queue = json!({"namespaceSelector": {}, "parent": root});
+    apply("Queue", &queue(&site), of_queue).await.unwrap();
+    site.create(job(&site, "waits", 2)).await.unwrap();
+    let waiting = site.reaches("waits", JobPhase::Waiting).await;
+    assert_eq!(reason(&waiting), "ResourcesMissing");
+    let said = message(&waiting);
+    let ways_out = format!("RuntimeProfile or Queue {:?}", queue(&site));
+    assert!(
+        said.starts_with("spec.taskGroups[0].resources: ") && said.contains(&ways_out),
+        "{said}"
+    );
+    assert!(site.pods("waits").await.is_empty());
+    // Its queue takes it from the one above.
+    let stated = |cpu: &str| json!({"resourcesPerGPU": {"cpu": cpu, "memory": "1Gi"}});
+    apply("Queue", &root, stated("500m")).await.unwrap();
+    assert_eq!(pod_requests(&site, "waits").await, are(["1", "2Gi", "2"]));
+    let group = site.api::<PodGroup>().get("waits").await.unwrap();
+    assert_eq!(group.spec.groups[0].resources["memory"].as_str(), "2Gi");
+    let plan = group.status.unwrap().plan.unwrap();
+    assert_eq!(
+        serde_json::to_value(plan.resources_per_gpu).unwrap(),
+        json!({"cpu": "500m", "memory": "1Gi"})
+    );
+    // A new amount is for jobs that start from now on.
+    let before = site.pods("waits").await;
+    apply("Queue", &root, stated("1")).await.unwrap();
+    site.create(job(&site, "next", 2)).await.unwrap();
+    assert_eq!(pod_requests(&site, "next").await, are(["2", "2Gi", "2"]));
+    let jobs = site.api::<TrainingJob>();
+    let patch = json!({"spec": {"cleanup": {"ttlSeconds": 4000}}});
+    let patched = jobs
+        .patch("waits", &PatchParams::default(), &Patch::Merge(&patch))
+        .await
+        .unwrap();
+    let generation = patched.metadata.generation;
+    let seen = wait_for(&jobs, "waits", SOON, |job: &TrainingJob| {
+        job.status
+            .as_ref()
+            .is_some_and(|s| s.observed_generation == generation)
+    });
+    seen.await.unwrap();
+    let after = site.pods("waits").await;
+    assert_eq!(after[0].metadata.uid, before[0].metadata.uid);
+    assert_eq!(requests(&after[0]), are(["1", "2Gi", "2"]));
+    let group = site.api::<PodGroup>().get("waits").await.unwrap();
+    assert_eq!(group.spec.groups[0].resources["cpu"].as_str(), "1");
+    // Suspended, it gives its place back, and has what is stated by then.
+    for (suspend, phase) in [(true, JobPhase::Suspended), (false, JobPhase::Running)] {
+        let patch = json!({"spec": {"suspend": suspend}});
+        site.patch("waits", patch).await.unwrap();
+        site.reaches("waits", phase).await;
+    }
+    assert_eq!(pod_requests(&site, "waits").await, are(["2", "2Gi", "2"]));
+}
+
+#[tokio::test]
+async fn amounts_of_a_profile_go_before_those_of_a_queue_and_a_jobs_own_before_both() {
+    let site = site("pergpu-profile", 1).await;
+    let of_queue = json!({
+        "namespaceSelector": {}, "resourcesPerGPU": {"cpu": 1, "memory": "512Mi"},
+    });
+    apply("Queue", &queue(&site), of_queue).await.unwrap();
+    let of_profile = json!({"resourcesPerGPU": {"cpu": "1500m"}});
+    apply("RuntimeProfile", site.name(), of_profile)
+        .await
+        .unwrap();
+    let mut profiled = job(&site, "profiled", 2);
+    profiled["spec"]["profile"] = json!(site.name());
+    let mut own = profiled.clone();
+    own["metadata"]["name"] = json!("own");
+    own["spec"]["taskGroups"][0]["resources"] = json!({"memory": "3Gi"});
+    site.create(job(&site, "queued", 1)).await.unwrap();
+    site.create(profiled).await.unwrap();
+    site.create(own).await.unwrap();
+    for (name, wanted) in [
+        ("queued", ["1", "512Mi", "1"]),
+        ("profiled", ["3", "1Gi", "2"]),
+        ("own", ["3", "3Gi", "2"]),
+    ] {
+        assert_eq!(pod_requests(&site, name).await, are(wanted), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn the_api_server_refuses_groups_without_gpus_that_state_no_resources() {
+    let site = site("pergpu-cel", 0).await;
+    for (gpus, resources, field) in [
+        (json!(0), json!({"memory": "1Gi"}), "cpu"),
+        (json!(null), json!({"cpu": 1}), "memory"),
+        (json!(null), json!(null), "cpu"),
+    ] {
+        let mut bad = job(&site, "bad", 0);
+        let group = &mut bad["spec"]["taskGroups"][0];
+        group["gpus"] = gpus;
+        group["resources"] = resources;
+        group
+            .as_object_mut()
+            .unwrap()
+            .retain(|_, value| !value.is_null());
+        let path = format!("spec.taskGroups[0].resources.{field}: ");
+        let rule = "is required of a group without gpus: add it";
+        let error = site.create(bad.clone()).await.unwrap_err().to_string();
+        assert!(error.contains(&path) && error.contains(rule), "{error}");
+        // The library says the same.
+        let object: TrainingJob = serde_json::from_value(bad).unwrap();
+        let ours = ValidatedJob::try_from(object).unwrap_err().to_string();
+        assert!(ours.contains(&format!("{path}{rule}")), "{ours}");
+    }
+    for (amount, words) in [
+        (json!({"cpu": 0}), "must be an amount of CPU for each GPU"),
+        (json!({"cpu": "1001"}), "at most 1000 cores"),
+        (json!({"memory": "128"}), "of at least 1Mi and at most 16Ti"),
+        (
+            json!({"memory": "17Ti"}),
+            "of at least 1Mi and at most 16Ti",
+        ),
+    ] {
+        let spec = json!({"resourcesPerGPU": amount});
+        let meta = json!({"name": site.name()});
+        let queue: Queue =
+            serde_json::from_value(json!({"metadata": meta, "spec": spec, "apiVersion": "trellis.dev/v1alpha1", "kind": "Queue"})).unwrap();
+        let profile: RuntimeProfile =
+            serde_json::from_value(json!({"metadata": meta, "spec": spec, "apiVersion": "trellis.dev/v1alpha1", "kind": "RuntimeProfile"})).unwrap();
+        let ours = [
+            validate::check(&queue).unwrap_err(),
+            validate::check(&profile).unwrap_err(),
+        ];
+        for ours in ours.map(|violations| violations.to_string()) {
+            assert!(
+                ours.starts_with("spec.resourcesPerGPU.") && ours.contains(words),
+                "{ours}"
+            );
+        }
+        for kind in ["Queue", "RuntimeProfile"] {
+            let error = apply(kind, site.name(), spec.clone()).await.unwrap_err();
+            let error = format!("{error:#}");
+            assert!(
+                error.contains("spec.resourcesPerGPU.") && error.contains(words),
+                "{kind}: {error}"
+            );
+        }
+    }
+    let there: Api<Queue> = Api::all(shared().await.client());
+    assert!(there.get_opt(site.name()).await.unwrap().is_none());
+}

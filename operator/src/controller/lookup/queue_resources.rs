@@ -1,0 +1,84 @@
+//! CPU and memory for each GPU, as a queue or the queues above it state them.
+
+use std::borrow::Borrow;
+use std::collections::BTreeSet;
+
+use trellis_api::pod_group::Plan;
+use trellis_api::{Queue, QueueResources};
+
+/// The amounts for each GPU of a queue: each comes from the nearest queue that states it, the
+/// queue itself or one above it.
+///
+/// The search ends at a queue that does not exist: it may state other amounts than the queues
+/// above it.
+pub fn queue_resources<Q: Borrow<Queue>>(
+    queue: &Queue,
+    get: impl Fn(&str) -> Option<Q>,
+) -> QueueResources {
+    let name = |queue: &Queue| queue.metadata.name.clone().unwrap_or_default();
+    let stated =
+        |queue: &Queue| QueueResources::of(&name(queue), queue.spec.resources_per_gpu.as_ref());
+    let mut found = stated(queue);
+    // Queues may name each other as parents.
+    let mut passed = BTreeSet::from([name(queue)]);
+    let mut parent = queue.spec.parent.clone();
+    while let Some(above) = parent.filter(|parent| passed.insert(parent.clone())) {
+        let Some(above) = get(&above) else {
+            break;
+        };
+        found = found.or(stated(above.borrow()));
+        parent = above.borrow().spec.parent.clone();
+    }
+    found
+}
+
+/// The amounts that a gang was placed with. It keeps them while it has its place; later ones are
+/// for its next attempt.
+pub fn placed_resources(plan: &Plan) -> QueueResources {
+    let queue = plan.queue.as_deref().unwrap_or_default();
+    QueueResources::of(queue, plan.resources_per_gpu.as_ref())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn queue(name: &str, parent: Option<&str>, per_gpu: Value) -> Queue {
+        serde_json::from_value(json!({
+            "apiVersion": "trellis.dev/v1alpha1", "kind": "Queue",
+            "metadata": {"name": name}, "spec": {"parent": parent, "resourcesPerGPU": per_gpu},
+        }))
+        .unwrap()
+    }
+
+    /// CPU and memory of the first queue, as `amount@queue`.
+    fn found(queues: &[Queue]) -> [Option<String>; 2] {
+        let get = |name: &str| {
+            let mut queues = queues.iter();
+            queues.find(|q| q.metadata.name.as_deref() == Some(name))
+        };
+        let found = queue_resources(&queues[0], get);
+        [found.cpu, found.memory].map(|a| a.map(|a| format!("{}@{}", a.quantity, a.queue)))
+    }
+
+    #[test]
+    fn each_amount_comes_from_the_nearest_queue_that_states_it() {
+        let root = queue("root", None, json!({"cpu": 12, "memory": "128Gi"}));
+        let middle = queue("middle", Some("root"), Value::Null);
+        let team = queue("team", Some("middle"), json!({"cpu": 8}));
+        let some = |text: &str| Some(text.to_owned());
+        let all = [team.clone(), middle.clone(), root];
+        assert_eq!(found(&all), [some("8@team"), some("128Gi@root")]);
+        assert_eq!(found(&all[1..]), [some("12@root"), some("128Gi@root")]);
+        // A queue that is not there is not passed over.
+        assert_eq!(found(&[team, middle]), [some("8@team"), None]);
+    }
+
+    #[test]
+    fn queues_that_are_each_others_parents_end() {
+        let a = queue("a", Some("b"), json!({}));
+        let b = queue("b", Some("a"), json!({"cpu": 1}));
+        assert_eq!(found(&[a, b]), [Some("1@b".to_owned()), None]);
+    }
+}

@@ -1,0 +1,71 @@
+//! Jobs that name only GPUs, with what profiles and queues of the files state for each.
+
+use serde_json::Value;
+
+use super::{file, plan_with};
+
+const QUEUES: &str = "
+apiVersion: trellis.dev/v1alpha1
+kind: Queue
+metadata: {name: research}
+spec: {resourcesPerGPU: {cpu: 8, memory: 64Gi}}
+---
+apiVersion: trellis.dev/v1alpha1
+kind: Queue
+metadata: {name: vision}
+spec: {parent: research, namespaceSelector: {}, defaultFor: {}}
+";
+const PROFILE: &str = "
+apiVersion: trellis.dev/v1alpha1
+kind: RuntimeProfile
+metadata: {name: h100}
+spec: {globalDefault: true, resourcesPerGPU: {cpu: 12}}
+";
+
+/// The job of four pods of 8 GPUs, which names nothing else, with these objects.
+fn input(objects: &[&str]) -> String {
+    let job = file("job.yaml").replace("    resources: {cpu: 96, memory: 1000Gi}\n", "");
+    assert!(!job.contains("resources"));
+    [&[job.as_str()], objects].concat().join("---\n")
+}
+
+#[test]
+fn plan_names_who_states_the_amounts() {
+    let files = ["--nodes", "nodes.yaml", "-f", "-"];
+    let run = plan_with(&files, &input(&[QUEUES, PROFILE]));
+    assert_eq!(run.code, 0, "{run:?}");
+    let wanted = "  defaults worker: cpu 96 by RuntimeProfile \"h100\", memory 512Gi by Queue \"research\"\n";
+    assert!(run.out.contains(wanted), "{}", run.out);
+    let json = plan_with(
+        &[&files[..], &["-o", "json"]].concat(),
+        &input(&[QUEUES, PROFILE]),
+    );
+    let list: Value = serde_json::from_str(&json.out).unwrap();
+    let objects = list["items"].as_array().unwrap();
+    let pods: Vec<_> = objects.iter().filter(|o| o["kind"] == "Pod").collect();
+    assert_eq!(pods.len(), 4);
+    for pod in pods {
+        let requests = &pod["spec"]["containers"][0]["resources"]["requests"];
+        assert_eq!(
+            (&requests["cpu"], &requests["memory"]),
+            (&"96".into(), &"512Gi".into())
+        );
+    }
+    // A job that states its own has no such line.
+    let own = [file("job.yaml").as_str(), QUEUES, PROFILE].join("---\n");
+    let run = plan_with(&files, &own);
+    assert!(!run.out.contains("defaults"), "{}", run.out);
+}
+
+#[test]
+fn job_whose_amounts_are_stated_nowhere_would_wait() {
+    let without_memory = QUEUES.replace(", memory: 64Gi", "");
+    let run = plan_with(
+        &["--nodes", "nodes.yaml", "-f", "-"],
+        &input(&[&without_memory, PROFILE]),
+    );
+    assert_eq!(run.code, 1, "{run:?}");
+    let wanted = "ResourcesMissing: spec.taskGroups[0].resources.memory: is required: state it, or \
+                  resourcesPerGPU.memory in RuntimeProfile \"h100\" or Queue \"vision\"";
+    assert!(run.out.contains(wanted), "{}", run.out);
+}
