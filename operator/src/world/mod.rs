@@ -30,7 +30,7 @@ use trellis_api::{PodGroup, Queue, Reason, ResourceFlavor, Topology, TrainingJob
 
 use crate::controller::WorkQueue;
 use crate::key::Key;
-use crate::policy::{Freshness, Guards, PolicySet, Stamping};
+use crate::policy::{Freshness, Guards, PolicySet, Stamping, Turns};
 use crate::quota::QuotaSet;
 use crate::scheduling::{self, Feed, Heard, Tell, guests};
 use crate::telemetry::Counts;
@@ -96,6 +96,8 @@ pub struct World {
     pub namespaces: Store<SlimNamespace>,
     /// Policies: who may run what.
     pub policies: PolicySet,
+    /// Who evaluates them, and who waits to.
+    pub turns: Turns,
     /// How new all policies are.
     pub freshness: Freshness,
     /// QuotaPolicies: how much of it.
@@ -194,6 +196,7 @@ impl World {
             profiles: Profiles::default(),
             namespaces: Store::default(),
             policies: PolicySet::default(),
+            turns: Turns::default(),
             freshness: Freshness::default(),
             quotas: QuotaSet::default(),
             stamping: Stamping::default(),

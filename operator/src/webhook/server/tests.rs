@@ -5,6 +5,7 @@ use trellis_api::ClusterAuthorizationPolicy;
 use trellis_policies::cedar::PolicyObject;
 
 use super::*;
+use crate::key::Key;
 use crate::policy::starter;
 use crate::scheduling::fixtures::spec_with;
 use crate::webhook::fixtures;
@@ -237,7 +238,7 @@ async fn a_refusal_is_made_sure_of() {
     assert_eq!(refused.decision, Decision::Refused);
     assert!(began.elapsed() >= BEHIND);
     // Something has changed, and is being loaded.
-    world.policies.touch();
+    world.policies.touch(&Key::new("ns", "x"));
     let mended = async {
         tokio::time::sleep(BEHIND * 2).await;
         replace(&world, &server.loader, None);

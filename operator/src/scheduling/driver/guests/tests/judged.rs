@@ -1,0 +1,80 @@
+//! Policies decide on guests apart from the scheduler's loop.
+
+use super::*;
+use crate::scheduling::fixtures;
+
+impl Scene {
+    /// The next thing that is heard is decided on.
+    async fn hear_next(&mut self) {
+        let heard = tokio::time::timeout(std::time::Duration::from_secs(60), async {
+            loop {
+                let feeds = self.driver.heard.take();
+                if !feeds.is_empty() {
+                    return feeds;
+                }
+                tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+            }
+        });
+        let mut touched = BTreeSet::new();
+        for feed in heard.await.unwrap() {
+            self.driver.hear(feed, &mut touched);
+        }
+        for unit in touched {
+            self.driver.advance(&unit);
+        }
+        self.driver.decide();
+    }
+}
+
+#[tokio::test]
+async fn pod_waits_for_the_decision_of_policies_and_is_looked_at_once_it_has_come() {
+    let mut scene = Scene::new();
+    scene.driver.guests.judgements.at_once = false;
+    let unit = guests::of_pod(&key("p"));
+    scene.see(pod("p", json!({})));
+    // Nothing is evaluated in the loop.
+    scene.decide();
+    assert_eq!(scene.inside(&unit), Inside::No);
+    scene.hear_next().await;
+    assert_eq!(scene.inside(&unit), Inside::Placed);
+}
+
+#[tokio::test]
+async fn pod_that_changes_while_policies_decide_is_decided_on_as_it_is_now() {
+    let mut scene = Scene::new();
+    scene.driver.guests.judgements.at_once = false;
+    let unit = guests::of_pod(&key("p"));
+    scene.see(pod("p", json!({})));
+    scene.decide();
+    // Policies that allow nothing have come since.
+    let world = scene.driver.committer.world().clone();
+    let none = trellis_policies::cedar::Loader::new().unwrap();
+    world.policies.replace(none.load(None, Vec::new()).0.into());
+    scene.hear_next().await;
+    assert_eq!(scene.inside(&unit), Inside::No);
+    scene.hear_next().await;
+    assert!(scene.told(&unit).contains("permit"), "{}", scene.told(&unit));
+    world.policies.replace(fixtures::policies());
+    scene.look(&unit);
+    scene.hear_next().await;
+    assert_eq!(scene.inside(&unit), Inside::Placed);
+}
+
+#[tokio::test]
+async fn pod_whose_image_is_longer_than_a_job_may_name_is_refused_with_the_field() {
+    let mut scene = Scene::new();
+    let unit = guests::of_pod(&key("p"));
+    let mut long = pod("p", json!({}));
+    let image = |length: usize| Some("i".repeat(length));
+    long.spec.containers[0].image = image(1025);
+    scene.see(long.clone());
+    scene.decide();
+    assert_eq!(scene.inside(&unit), Inside::No);
+    let told = scene.told(&unit);
+    assert!(told.starts_with("InvalidSpec: pod \"p\": spec.containers[0].image has 1025"), "{told}");
+    long.metadata.resource_version = Some("2".to_owned());
+    long.spec.containers[0].image = image(1024);
+    scene.see(long);
+    scene.decide();
+    assert_eq!(scene.inside(&unit), Inside::Placed);
+}
