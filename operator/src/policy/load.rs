@@ -39,7 +39,7 @@ async fn keep_cluster(world: &Arc<World>, loader: &Arc<Loader>) {
     loop {
         let started = Instant::now();
         load(world, loader, &None).await;
-        // Whoever writes policies all the time has half of one core at most.
+        // Policies that are written all the time take half of one core at most.
         let took = started.elapsed();
         world.policies.cluster_changed().await;
         tokio::time::sleep(took.max(GATHER)).await;
@@ -134,7 +134,12 @@ fn report(before: Option<&Policies>, after: &Policies, scope: &Scope) {
         }
     }
     let namespace = scope.as_deref();
-    info!(objects, namespace, set = after.hash(), "other policies decide");
+    info!(
+        objects,
+        namespace,
+        set = after.hash(),
+        "other policies decide"
+    );
 }
 
 #[cfg(test)]
@@ -147,7 +152,11 @@ mod tests {
     }
 
     /// The namespace takes so long to load, and is edited meanwhile if it is the busy one.
-    async fn take(set: &PolicySet, rests: &mut BTreeMap<String, Instant>, took: Duration) -> String {
+    async fn take(
+        set: &PolicySet,
+        rests: &mut BTreeMap<String, Instant>,
+        took: Duration,
+    ) -> String {
         let namespace = next(set, rests).await;
         let scope = Some(namespace.clone());
         let latest = set.latest(&scope).unwrap();
@@ -156,7 +165,9 @@ mod tests {
             touch(set, "busy");
         }
         set.pending().loaded(&scope, latest, Instant::now());
-        let until = Instant::now().checked_add(took.saturating_mul(REST)).unwrap();
+        let until = Instant::now()
+            .checked_add(took.saturating_mul(REST))
+            .unwrap();
         rests.insert(namespace.clone(), until);
         namespace
     }
@@ -183,7 +194,11 @@ mod tests {
         for _ in 0..9 {
             assert_eq!(take(set, &mut rests, took).await, "busy");
         }
-        assert!(began.elapsed() >= took * (1 + REST) * 9, "{:?}", began.elapsed());
+        assert!(
+            began.elapsed() >= took * (1 + REST) * 9,
+            "{:?}",
+            began.elapsed()
+        );
     }
 
     #[tokio::test(start_paused = true)]

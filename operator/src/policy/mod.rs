@@ -24,6 +24,6 @@ pub use requester::{requester, requester_of};
 pub use stamping::{Since, Stamping};
 pub use status::keep_policy_status;
 pub(crate) use status::{problems, shown};
-pub(crate) use turns::share;
 pub use turns::Turns;
+pub(crate) use turns::share;
 pub use violations::Violations;

@@ -1,7 +1,7 @@
 //! Turns at evaluating policies. An evaluation may take seconds, so it runs on a thread of its own,
 //! and neither a worker of the runtime nor the scheduler's loop waits for it. One namespace has at
-//! most half of the turns, and the next of its jobs and pods that ask wait without a task. Whoever
-//! evaluates gives its core to the next that waits after each [`SLICE`].
+//! most half of the turns, and the next of its jobs and pods wait without a task. An evaluation
+//! gives its core to the next one that waits after each [`SLICE`].
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -26,7 +26,7 @@ const SLOW: Duration = Duration::from_millis(250);
 /// What could not be evaluated, which is a fault of ours, is evaluated again after that.
 const FAULT: Duration = Duration::from_secs(60);
 
-/// Who evaluates, and who waits to.
+/// The evaluations that run, and the jobs and pods that wait for one.
 #[derive(Debug)]
 pub struct Turns {
     /// One core stays for all else.
@@ -224,7 +224,10 @@ mod tests {
         let each = world.turns.each;
         let names: Vec<_> = (0..=each).map(|i| key("a", &i.to_string())).collect();
         let (last, first) = names.split_last().unwrap();
-        let turns: Vec<_> = first.iter().map(|key| world.take_turn(key).unwrap()).collect();
+        let turns: Vec<_> = first
+            .iter()
+            .map(|key| world.take_turn(key).unwrap())
+            .collect();
         assert!(world.take_turn(last).is_none() && world.take_turn(last).is_none());
         let other = world.take_turn(&key("b", "x"));
         assert!(other.is_some(), "others have turns of their own");
@@ -325,7 +328,10 @@ mod tests {
         let is_done = turn.evaluate(None, |_| panic!("a fault of ours")).await;
         assert!(!is_done);
         drop(turn);
-        assert!(world.take_turn(&key("a", "y")).is_some(), "its turn is over");
+        assert!(
+            world.take_turn(&key("a", "y")).is_some(),
+            "its turn is over"
+        );
         let began = tokio::time::Instant::now();
         while world.work.next().await != key("a", "x") {}
         assert!(began.elapsed() >= FAULT);

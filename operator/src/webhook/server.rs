@@ -171,7 +171,7 @@ impl Server {
         };
         let world = self.caches.world();
         let cores = self.cores.clone();
-        // Whoever waits for the decision no longer holds no more than one core, and gives it to the
+        // A decision that is no longer waited for holds no more than one core, and gives it to the
         // next after each slice.
         let acquire = move || {
             let cores = cores.clone();

@@ -96,7 +96,7 @@ pub struct World {
     pub namespaces: Store<SlimNamespace>,
     /// Policies: who may run what.
     pub policies: PolicySet,
-    /// Who evaluates them, and who waits to.
+    /// Turns at evaluating them.
     pub turns: Turns,
     /// How new all policies are.
     pub freshness: Freshness,

@@ -269,11 +269,7 @@ impl Part {
     }
 }
 
-fn hash(
-    namespace: Option<&str>,
-    is_loaded: bool,
-    members: &BTreeMap<ObjectKey, Member>,
-) -> String {
+fn hash(namespace: Option<&str>, is_loaded: bool, members: &BTreeMap<ObjectKey, Member>) -> String {
     let said = members.iter().map(|(key, member)| {
         let (good, object) = match &member.good {
             Some((object, _)) if is_loaded => (true, object),

@@ -92,7 +92,11 @@ impl Posed {
 /// Patterns of policies are compared with it, at a cost that grows with its length.
 fn is_bounded(what: &str, text: &str) -> Result<(), Unmade> {
     let is_bounded = text.len() <= MAX_TEXT || text.chars().count() <= MAX_TEXT;
-    let why = || Unmade(format!("{what} has more than {MAX_TEXT} characters: shorten it"));
+    let why = || {
+        Unmade(format!(
+            "{what} has more than {MAX_TEXT} characters: shorten it"
+        ))
+    };
     is_bounded.then_some(()).ok_or_else(why)
 }
 

@@ -260,7 +260,9 @@ impl Policies {
         let namespaces = self.namespaces.iter();
         Self {
             cluster: bare(&self.cluster),
-            namespaces: namespaces.map(|(n, part)| (n.clone(), bare(part))).collect(),
+            namespaces: namespaces
+                .map(|(n, part)| (n.clone(), bare(part)))
+                .collect(),
             ..self.clone()
         }
     }
@@ -279,7 +281,10 @@ impl Policies {
             return asks.into_iter().map(awaited).collect();
         }
         let parts: Vec<_> = std::iter::once(&*self.cluster).chain(own).collect();
-        let invalid: Vec<_> = parts.iter().flat_map(|part| part.invalid(subject)).collect();
+        let invalid: Vec<_> = parts
+            .iter()
+            .flat_map(|part| part.invalid(subject))
+            .collect();
         let invalid = (!invalid.is_empty()).then_some(Undecided::Invalid(invalid));
         let kept = own.and_then(Part::undecided).or(invalid);
         let indexes: Vec<_> = parts.iter().map(|part| &part.index).collect();

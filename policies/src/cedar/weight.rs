@@ -1,7 +1,6 @@
-//! What the policies of one namespace may cost. Whoever may write an AuthorizationPolicy
-//! decides how much work each request of that namespace is, and all namespaces share the
-//! operator's cores. So the number of objects, of policies and of steps is bounded before
-//! anything is parsed.
+//! What the policies of one namespace may cost. The AuthorizationPolicies of a namespace decide
+//! how much work each of its requests is, and all namespaces share the operator's cores. So the
+//! number of objects, of policies and of steps is bounded before anything is parsed.
 
 use super::bounds;
 use super::compile::look_at;
@@ -141,7 +140,10 @@ mod tests {
         assert!(like("*ab*abcd") >= 4 * MAX_TEXT && like("*ab*abcd") < 6 * MAX_TEXT);
         // A longer pattern than the text cannot cost more than one as long.
         let long = like(&format!("*{}", "a".repeat(9 * MAX_TEXT)));
-        assert!((MAX_TEXT * MAX_TEXT..2 * MAX_TEXT * MAX_TEXT).contains(&long), "{long}");
+        assert!(
+            (MAX_TEXT * MAX_TEXT..2 * MAX_TEXT * MAX_TEXT).contains(&long),
+            "{long}"
+        );
         // Comments cost nothing, and what follows them is weighed.
         let commented = format!("// {}\n", "like \"*aaaa\" ; ".repeat(99));
         assert_eq!(Weight::of(&commented), Weight::default());

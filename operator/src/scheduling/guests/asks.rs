@@ -8,8 +8,8 @@ use k8s_openapi::api::core::v1::PodSpec;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::jiff::Timestamp;
 use trellis_api::pod_group::{Plan, PlannedPod};
-use trellis_api::{PodGroup, Reason};
 use trellis_api::rules::MAX_IMAGE;
+use trellis_api::{PodGroup, Reason};
 use trellis_policies::cedar::{AuthorizedPods, NotAuthorized, PodsAsking, PodsQuestion};
 use trellis_scheduler::{Constraints, Resources};
 

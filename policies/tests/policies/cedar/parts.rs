@@ -86,7 +86,10 @@ fn namespace_beyond_a_bound_is_invalid_and_allows_nothing_while_others_go_on() {
             };
             let problem = problem.to_string();
             assert!(problem.contains(&said), "{problem}");
-            assert!(problem.contains("no job of the namespace starts"), "{problem}");
+            assert!(
+                problem.contains("no job of the namespace starts"),
+                "{problem}"
+            );
         }
         assert!(decide(&policies, "ops", &queue("q")).allows(), "{said}");
     }
@@ -97,7 +100,10 @@ fn forbid_of_the_cluster_is_an_answer_in_a_namespace_beyond_a_bound() {
     let (_, beyond, _) = bounds().into_iter().next().unwrap();
     let part = loader().part(None, Some("ml"), beyond);
     let policies = set(vec![cluster("all", ALLOW_ALL), cluster("no", NONE)]).with(part);
-    assert_eq!(decide(&policies, "ml", &queue("q")).verdict, Verdict::Forbidden);
+    assert_eq!(
+        decide(&policies, "ml", &queue("q")).verdict,
+        Verdict::Forbidden
+    );
 }
 
 #[test]
@@ -111,8 +117,15 @@ fn objects_that_do_not_deny_keep_nobody_from_starting_beyond_a_bound() {
 #[test]
 fn namespace_that_is_mended_decides_by_what_it_has_then() {
     let before = with(objects(NAMESPACE_OBJECTS, NONE));
-    assert_eq!(decide(&before, "ml", &queue("q")).verdict, Verdict::Forbidden);
-    let part = loader().part(Some(&before), Some("ml"), objects(NAMESPACE_OBJECTS + 1, NONE));
+    assert_eq!(
+        decide(&before, "ml", &queue("q")).verdict,
+        Verdict::Forbidden
+    );
+    let part = loader().part(
+        Some(&before),
+        Some("ml"),
+        objects(NAMESPACE_OBJECTS + 1, NONE),
+    );
     let beyond = before.with(part);
     assert_ne!(before.version("ml"), beyond.version("ml"));
     assert_eq!(before.version("ops"), beyond.version("ops"));
@@ -120,10 +133,17 @@ fn namespace_that_is_mended_decides_by_what_it_has_then() {
     let part = loader().part(Some(&beyond), Some("ml"), objects(NAMESPACE_OBJECTS, NONE));
     let mended = beyond.with(part);
     assert_eq!(mended.version("ml"), before.version("ml"));
-    assert_eq!(decide(&mended, "ml", &queue("q")).verdict, Verdict::Forbidden);
+    assert_eq!(
+        decide(&mended, "ml", &queue("q")).verdict,
+        Verdict::Forbidden
+    );
     // One that came while it was beyond the bound is compiled.
     let changed = loader().part(Some(&beyond), Some("ml"), objects(1, "forbid("));
-    let states: Vec<_> = before.with(changed).verdicts_of(Some("ml")).map(|v| v.state).collect();
+    let states: Vec<_> = before
+        .with(changed)
+        .verdicts_of(Some("ml"))
+        .map(|v| v.state)
+        .collect();
     assert_eq!(states, [ObjectState::Degraded]);
     let none = mended.with(loader().part(Some(&mended), Some("ml"), Vec::new()));
     assert!(decide(&none, "ml", &queue("q")).allows());
@@ -152,13 +172,19 @@ fn cluster_decides_before_namespaces_and_nothing_is_decided_in_those_awaited() {
     // A policy of the cluster takes effect in all others while the namespace is awaited.
     let no = loader().part(Some(&begun), None, vec![cluster("no", NONE)]);
     let forbidden = begun.with(no);
-    assert_eq!(decide(&forbidden, "ops", &queue("q")).verdict, Verdict::Forbidden);
+    assert_eq!(
+        decide(&forbidden, "ops", &queue("q")).verdict,
+        Verdict::Forbidden
+    );
     assert!(!forbidden.is_loaded("ml"));
     let own = loader().part(Some(&begun), Some("ml"), vec![namespaced("ml", "x", OTHER)]);
     let loaded = begun.with(own);
     assert!(decide(&loaded, "ml", &queue("q")).allows());
     assert_ne!(begun.version("ml"), loaded.version("ml"));
-    let whole = set(vec![cluster("all", ALLOW_ALL), namespaced("ml", "x", OTHER)]);
+    let whole = set(vec![
+        cluster("all", ALLOW_ALL),
+        namespaced("ml", "x", OTHER),
+    ]);
     assert_eq!(loaded.hash(), whole.hash());
 }
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use trellis_policies::cedar::{Policies, PodsQuestion};
+use trellis_policies::cedar::{PodsQuestion, Policies};
 
 use crate::key::Key;
 use crate::scheduling::guests::asks::Judged;
