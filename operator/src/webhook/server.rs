@@ -73,6 +73,9 @@ pub(super) struct Server {
     /// To read and decide takes a core. By address: who asks much has what others leave, and
     /// does not stand in line before them.
     cores: Arc<Fair<IpAddr>>,
+    /// Of them a namespace has at most half, since what it asks about may take long: the policies
+    /// of an object are compiled in one go.
+    namespaces: Fair<(IpAddr, String)>,
     /// When it was last told that there are too many, in seconds.
     told: AtomicU64,
     began: Instant,
@@ -98,6 +101,7 @@ impl Server {
             metrics: Arc::new(Metrics::new()),
             room: Fair::halves(BODIES),
             cores: Arc::new(Fair::rounds(cores)),
+            namespaces: Fair::halves(cores),
             told: AtomicU64::new(0),
             began: Instant::now(),
         }
@@ -165,8 +169,12 @@ impl Server {
 
     /// Looks at the request once, off the threads that others wait on. None: no core is free.
     async fn look(&self, body: &Bytes, from: IpAddr) -> Result<Option<Asked>, Failure> {
-        let core = self.cores.acquire(from);
-        let Ok(Ok(core)) = tokio::time::timeout(CORE, core).await else {
+        let turns = async {
+            let namespace = (from, review::namespace(body));
+            let turn = self.namespaces.acquire(namespace).await.ok()?;
+            Some((turn, self.cores.acquire(from).await.ok()?))
+        };
+        let Ok(Some((turn, core))) = tokio::time::timeout(CORE, turns).await else {
             return Ok(None);
         };
         let world = self.caches.world();
@@ -186,6 +194,7 @@ impl Server {
         };
         let body = body.clone();
         let looked = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
             let request = review::request(&body)?;
             let about = About {
                 kind: Kind::of(&request),
