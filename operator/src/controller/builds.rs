@@ -184,7 +184,11 @@ impl Builds {
     ///
     /// # Errors
     /// With what it is to be built from ([`Builds::make`]).
-    pub(super) fn known(&self, key: &Key, seen: &mut Surrounded) -> Result<Arc<Build>, Unbuilt> {
+    pub(super) fn known(
+        &self,
+        key: &Key,
+        seen: &mut Surrounded,
+    ) -> Result<Arc<Build>, Box<Unbuilt>> {
         let before = self.builds.lock().get(key).cloned();
         if let Some(before) = &before
             && seen.is_placed()
@@ -198,7 +202,7 @@ impl Builds {
         let read_at = Instant::now();
         match before.filter(|before| before.inputs == inputs) {
             Some(before) => Ok(before),
-            None => Err(Unbuilt { inputs, read_at }),
+            None => Err(Box::new(Unbuilt { inputs, read_at })),
         }
     }
 
@@ -253,7 +257,7 @@ impl Builds {
         settings: &Arc<Settings>,
     ) -> Arc<Build> {
         self.known(key, seen)
-            .unwrap_or_else(|unbuilt| self.make(key, unbuilt, seen, settings))
+            .unwrap_or_else(|unbuilt| self.make(key, *unbuilt, seen, settings))
     }
 
     /// The job is gone, or has ended.

@@ -239,7 +239,7 @@ impl Controller {
             let policies = seen.policies.clone();
             let make = move |policies| {
                 seen.policies = policies;
-                builds.make(&key, unbuilt, &seen, &settings);
+                builds.make(&key, *unbuilt, &seen, &settings);
             };
             turn.evaluate(policies, make).await;
         });
