@@ -53,7 +53,7 @@ pub struct TaskGroup {
     #[x_kube(validation = rules::FLAVOR_NAMES.cel())]
     pub flavors: Vec<String>,
     /// Container image.
-    #[schemars(length(max = 1024))]
+    #[schemars(length(max = rules::MAX_IMAGE))]
     #[garde(custom(rules::image))]
     #[x_kube(validation = rules::IMAGE.cel())]
     pub image: String,

@@ -9,6 +9,10 @@ use crate::job::{
     ContainerPort, EnvFrom, EnvVar, Mount, Toleration, TolerationOperator, TrafficRule,
 };
 
+/// Longest name of an image, in characters. The CRD bounds the images of jobs by it, and the
+/// operator those of pods that other controllers make.
+pub const MAX_IMAGE: usize = 1024;
+
 /// The image must be named.
 pub const IMAGE: Rule = Rule::new(
     "size(self) > 0 && !self.matches('[[:space:]]')",

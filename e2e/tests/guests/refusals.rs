@@ -232,3 +232,16 @@ async fn a_quota_policy_counts_guests_and_the_account_is_right() {
     }
     bound(&site, "more").await;
 }
+
+#[tokio::test]
+async fn pod_whose_image_is_longer_than_jobs_may_name_is_refused_with_the_field() {
+    let site = site("long-image", 1).await;
+    pod(&site, "long", 1, |pod| {
+        pod["spec"]["containers"][0]["image"] =
+            json!(format!("registry.example/{}", "a".repeat(1008)));
+    })
+    .await;
+    let refused = "InvalidSpec: pod \"long\": spec.containers[0].image has 1025 characters, and at most 1024 are taken";
+    told(&site, "long", refused).await;
+    event(&site, "long", "InvalidSpec").await;
+}

@@ -1,6 +1,7 @@
 //! Policies act: what may not run makes no pod and says why, on a real control plane.
 
 mod between;
+mod bounds;
 mod broken;
 mod changed_pods;
 mod changes;

@@ -19,6 +19,13 @@ use super::dereference::{Doubt, Surrounded};
 use super::{build, validate};
 use crate::key::Key;
 
+/// What a job is to be built from.
+pub(super) struct Unbuilt {
+    inputs: Inputs,
+    /// When those had been read.
+    read_at: Instant,
+}
+
 /// Everything that validation, compilation and authorization read.
 #[derive(PartialEq)]
 struct Inputs {
@@ -175,14 +182,16 @@ pub(super) struct Builds {
 }
 
 impl Builds {
-    /// The job's build: the one from before if nothing has changed. What has its place
-    /// keeps the profile that it was built with: another is for the next attempt.
-    pub(super) fn of(
+    /// The job's build of before, if nothing has changed. What has its place keeps the profile
+    /// that it was built with: another is for the next attempt.
+    ///
+    /// # Errors
+    /// With what it is to be built from ([`Builds::make`]).
+    pub(super) fn known(
         &self,
         key: &Key,
         seen: &mut Surrounded,
-        settings: &Arc<Settings>,
-    ) -> Arc<Build> {
+    ) -> Result<Arc<Build>, Box<Unbuilt>> {
         let before = self.builds.lock().get(key).cloned();
         if let Some(before) = &before
             && seen.is_placed()
@@ -194,11 +203,22 @@ impl Builds {
         }
         let inputs = Inputs::of(seen);
         let read_at = Instant::now();
-        if let Some(before) = &before
-            && before.inputs == inputs
-        {
-            return before.clone();
+        match before.filter(|before| before.inputs == inputs) {
+            Some(before) => Ok(before),
+            None => Err(Box::new(Unbuilt { inputs, read_at })),
         }
+    }
+
+    /// Builds the job. That may take long, where its policies are many.
+    pub(super) fn make(
+        &self,
+        key: &Key,
+        unbuilt: Unbuilt,
+        seen: &Surrounded,
+        settings: &Arc<Settings>,
+    ) -> Arc<Build> {
+        let Unbuilt { inputs, read_at } = unbuilt;
+        let before = self.builds.lock().get(key).cloned();
         let Outcome {
             decided,
             result,
@@ -229,6 +249,18 @@ impl Builds {
         });
         self.builds.lock().insert(key.clone(), build.clone());
         build
+    }
+
+    /// The build, made here if there is none.
+    #[cfg(test)]
+    pub(super) fn of(
+        &self,
+        key: &Key,
+        seen: &mut Surrounded,
+        settings: &Arc<Settings>,
+    ) -> Arc<Build> {
+        self.known(key, seen)
+            .unwrap_or_else(|unbuilt| self.make(key, *unbuilt, seen, settings))
     }
 
     /// The job is gone, or has ended.

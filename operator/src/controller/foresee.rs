@@ -6,7 +6,7 @@ use std::sync::Arc;
 use trellis_api::job::{JobPhase, TrainingJobStatus};
 use trellis_api::{Reason, TrainingJob};
 use trellis_compiler::Settings;
-use trellis_policies::cedar::Requester;
+use trellis_policies::cedar::{Policies, Requester};
 
 use super::Held;
 use super::build::Outcome;
@@ -24,11 +24,13 @@ pub(crate) struct Foreseen {
     pub(crate) warnings: Vec<String>,
 }
 
-/// What will become of the job if it is stored like this, asked for by `requester`.
+/// What will become of the job if it is stored like this, asked for by `requester`, by these
+/// policies.
 pub(crate) fn foresee(
     world: &World,
     job: TrainingJob,
     requester: Option<Requester>,
+    policies: Option<Arc<Policies>>,
     settings: &Arc<Settings>,
 ) -> Foreseen {
     let status = job.status.as_ref();
@@ -43,6 +45,7 @@ pub(crate) fn foresee(
     let key = Key::of(&job.metadata);
     let mut seen = dereference::job(world, &key, Arc::new(job));
     seen.requester = requester;
+    seen.policies = policies;
     let Outcome {
         decided,
         result,

@@ -66,7 +66,8 @@ use crate::scheduling::Feed;
 use crate::telemetry::Looked;
 use crate::telemetry::traces::span;
 use crate::world::{Seen, Undecodable, World};
-use builds::Builds;
+use builds::{Build, Builds};
+use dereference::Surrounded;
 use eviction::Pace;
 use references::References;
 use story::Story;
@@ -95,7 +96,7 @@ pub struct Controller {
     commands: Commands,
     settings: Arc<Settings>,
     story: Story,
-    builds: Builds,
+    builds: Arc<Builds>,
     references: References,
     /// When counts were last written, by job: throttling only, nothing rests on it.
     counted: Mutex<HashMap<Key, Instant>>,
@@ -117,7 +118,7 @@ impl Controller {
             commands,
             settings: Arc::new(settings),
             story,
-            builds: Builds::default(),
+            builds: Arc::default(),
             references: References::default(),
             counted: Mutex::default(),
             unheard: Mutex::default(),
@@ -175,6 +176,7 @@ impl Controller {
             .reconcile(&key)
             .instrument(span!("reconcile", job = %key));
         let result = self.patiently(&key, look).await;
+        self.world.pass_turn(&key.namespace);
         let how = match &result {
             Ok(_) => Looked::Done,
             Err(error) if is_behind(error) => Looked::Behind,
@@ -223,9 +225,30 @@ impl Controller {
         self.world.policies.violations.forget(key);
     }
 
+    /// What the job is built into, of what was seen. None: it is being built, off the workers of
+    /// the runtime, and looked at again once that is done.
+    fn build(&self, key: &Key, mut seen: Surrounded) -> Option<(Surrounded, Arc<Build>)> {
+        let unbuilt = match self.builds.known(key, &mut seen) {
+            Ok(build) => return Some((seen, build)),
+            Err(unbuilt) => unbuilt,
+        };
+        let mut turn = self.world.take_turn(key)?;
+        let (builds, settings) = (self.builds.clone(), self.settings.clone());
+        let key = key.clone();
+        tokio::spawn(async move {
+            let policies = seen.policies.clone();
+            let make = move |policies| {
+                seen.policies = policies;
+                builds.make(&key, *unbuilt, &seen, &settings);
+            };
+            turn.evaluate(policies, make).await;
+        });
+        None
+    }
+
     /// One pass over one job. Gives the time to look again.
     async fn reconcile(&self, key: &Key) -> Result<Option<Timestamp>, WriteError> {
-        let mut seen = match self.world.job(key) {
+        let seen = match self.world.job(key) {
             Some(Seen::Job(job)) => {
                 let mut seen = dereference::job(&self.world, key, job);
                 let doubt = self.world.stamping.doubt(&seen.job.metadata);
@@ -267,7 +290,13 @@ impl Controller {
             self.forget(key);
         }
         // An ended job is not judged again.
-        let build = (!ended).then(|| self.builds.of(key, &mut seen, &self.settings));
+        let (seen, build) = match ended {
+            true => (seen, None),
+            false => match self.build(key, seen) {
+                Some((seen, build)) => (seen, Some(build)),
+                None => return Ok(None),
+            },
+        };
         let children = match &build {
             Some(build) => apply::children(&self.commands, &self.world, key, &seen, build).await,
             None => Ok(None),

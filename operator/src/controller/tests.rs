@@ -46,8 +46,11 @@ async fn nothing_is_kept_of_a_job_that_has_ended() {
         .world
         .jobs
         .observed(key.clone(), job("1", refused));
-    controller.reconcile(&key).await.unwrap_err();
+    // It is built apart, and looked at again then.
+    assert!(controller.reconcile(&key).await.unwrap().is_none());
+    assert_eq!(controller.world.work.next().await, key);
     assert!(controller.builds.knows(&key));
+    controller.reconcile(&key).await.unwrap_err();
     assert!(controller.counted.lock().contains_key(&key));
     let ended = json!({"phase": "Complete", "completionTime": Timestamp::now().to_string()});
     controller.world.jobs.observed(key.clone(), job("2", ended));

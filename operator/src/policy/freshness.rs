@@ -1,4 +1,4 @@
-//! How new the policies are that decide. Each kind comes by a watch of its own, and none may be
+//! How new the policies are that the watches have shown. Each kind comes by a watch of its own, and none may be
 //! as new as the watch of jobs: a job that was applied with a policy could have its place before the
 //! policy is shown. So before a place is written down, the policies are read once, consistently, and
 //! the place waits until the watches have shown what was read.
@@ -28,10 +28,11 @@ const LOOK: Duration = Duration::from_millis(10);
 /// After that the policies are read anew: what was read may be another by now.
 const READ_AGAIN: Duration = Duration::from_secs(1);
 
-/// How new the policies are that decide.
+/// How new the policies are that the watches have shown. Which of them decide by now,
+/// [`PolicySet::settled`](super::PolicySet::settled) says for each namespace.
 #[derive(Debug, Default)]
 pub struct Freshness {
-    /// All that was stored by then decides.
+    /// All that was stored by then has been shown.
     as_of: RwLock<Option<Instant>>,
     /// The latest moment that is waited for.
     wanted: RwLock<Option<Instant>>,
@@ -42,7 +43,7 @@ pub struct Freshness {
 }
 
 impl Freshness {
-    /// Waits until all policies that were stored by `since` decide.
+    /// Waits until all policies that were stored by `since` have been shown.
     pub async fn reached(&self, since: Instant) {
         loop {
             let read = self.read.notified();
@@ -60,11 +61,11 @@ impl Freshness {
         self.asked.notify_one();
     }
 
-    /// Why the policies that decide are older than what is waited for, in words.
+    /// Why a place still waits for policies, in words.
     #[must_use]
     pub fn lag(&self) -> String {
         let lag = self.lag.read().clone();
-        lag.unwrap_or_else(|| "the policies are being read".to_owned())
+        lag.unwrap_or_else(|| "the policies that were applied last are being loaded".to_owned())
     }
 
     /// Waits until newer policies are waited for.
@@ -112,7 +113,7 @@ pub async fn keep_policies_fresh(world: Arc<World>, client: Client) {
     }
 }
 
-/// Waits until the watches have shown what is stored, and it decides. False: that takes long.
+/// Waits until the watches have shown what is stored. False: that takes long.
 async fn shows(world: &World, stored: &Stored) -> bool {
     let until = tokio::time::sleep(READ_AGAIN);
     let mut until = std::pin::pin!(until);
@@ -123,13 +124,7 @@ async fn shows(world: &World, stored: &Stored) -> bool {
             () = tokio::time::sleep(LOOK) => {}
         }
     }
-    world
-        .freshness
-        .lags("the policies that were applied last are being loaded".to_owned());
-    tokio::select! {
-        () = &mut until => false,
-        () = world.policies.settled() => true,
-    }
+    true
 }
 
 /// Uid and generation of each object of a kind, as of one version.

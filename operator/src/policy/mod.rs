@@ -5,12 +5,14 @@ mod active;
 mod freshness;
 pub(crate) mod guards;
 mod load;
+mod pending;
 mod requester;
 mod stamping;
 pub(crate) mod starter;
 mod status;
 #[cfg(test)]
 mod tests;
+mod turns;
 mod violations;
 
 pub use active::PolicySet;
@@ -22,4 +24,6 @@ pub use requester::{requester, requester_of};
 pub use stamping::{Since, Stamping};
 pub use status::keep_policy_status;
 pub(crate) use status::{problems, shown};
+pub use turns::Turns;
+pub(crate) use turns::share;
 pub use violations::Violations;

@@ -55,7 +55,7 @@ async fn nothing_decides_before_all_objects_of_both_kinds_are_there() {
     assert!(world.policies.active().is_none());
     watched.apply(Key::new("a", "no"), namespaced("a", "no", NONE));
     Sink::<AuthorizationPolicy>::synced(&*watched);
-    within(world.policies.loaded()).await;
+    within(world.policies.settled("a")).await;
     // What came with the last list may have been gathered for another time.
     tokio::time::sleep(Duration::from_millis(500)).await;
     let first = world.policies.active().unwrap();
@@ -80,16 +80,58 @@ async fn nothing_decides_before_all_objects_of_both_kinds_are_there() {
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert!(Arc::ptr_eq(&first, &world.policies.active().unwrap()));
     watched.apply(Key::new("", "all"), cluster("all", 3, NONE));
-    within(world.policies.settled()).await;
+    within(world.policies.settled("a")).await;
     let second = next(&first).await;
     assert_ne!(first.hash(), second.hash());
     let gone = |key: &Key, uid: &str| Sink::<AuthorizationPolicy>::delete(&*watched, key, uid);
+    let a = Some("a".to_owned());
     gone(&Key::new("a", "no"), "another");
-    assert_eq!(world.policies.objects().len(), 2);
+    assert_eq!(world.policies.objects(&a).len(), 1);
     gone(&Key::new("a", "no"), "no");
     let third = next(&second).await;
     assert_eq!(third.verdicts().count(), 1);
     task.abort();
+}
+
+/// A namespace of which policies are known and not loaded.
+#[tokio::test]
+async fn cluster_policies_decide_before_those_of_namespaces_and_wait_for_none() {
+    let (world, _heard) = World::new();
+    let watched = Watched::new(&world);
+    let loader = Loader::new().unwrap();
+    watched.apply(Key::new("", "all"), cluster("all", 1, ALL));
+    watched.apply(Key::new("a", "no"), namespaced("a", "no", NONE));
+    let part = loader.part(None, None, world.policies.objects(&None));
+    let latest = world.policies.latest(&None).unwrap();
+    let namespaces = world.policies.namespaces();
+    let begin = |_: Option<&Policies>| loader.begin(part, namespaces);
+    let (before, begun) = world.policies.change(&None, latest, begin);
+    assert!(before.is_none());
+    assert!(begun.is_loaded("b") && !begun.is_loaded("a"));
+    within(world.policies.loaded()).await;
+    // A place in another namespace waits for nothing of this one.
+    within(world.policies.settled("b")).await;
+    let own = world.policies.settled("a");
+    let waits = tokio::time::timeout(Duration::from_millis(50), own).await;
+    assert!(waits.is_err(), "its policies are not loaded");
+    // A change that comes while it waits is not waited for.
+    let settled = {
+        let world = world.clone();
+        tokio::spawn(async move { world.policies.settled("a").await })
+    };
+    tokio::task::yield_now().await;
+    let scope = Some("a".to_owned());
+    let latest = world.policies.latest(&scope).unwrap();
+    let part = loader.part(None, Some("a"), world.policies.objects(&scope));
+    world.policies.touch(&Key::new("a", "later"));
+    world
+        .policies
+        .change(&scope, latest, |active| active.unwrap().with(part));
+    within(settled).await.unwrap();
+    let active = world.policies.active().unwrap();
+    assert!(active.is_loaded("a"));
+    assert_ne!(active.version("a"), begun.version("a"));
+    assert_eq!(active.version("b"), begun.version("b"));
 }
 
 #[test]
@@ -104,11 +146,11 @@ fn an_object_that_does_not_decode_any_more_is_there_still() {
         error: "why".to_owned(),
     };
     Sink::<ClusterAuthorizationPolicy>::undecodable(&*watched, &key, broken);
-    let objects = world.policies.objects();
+    let objects = world.policies.objects(&None);
     assert_eq!(objects.len(), 1);
     assert_eq!(objects[0].unreadable.as_deref(), Some("why"));
     watched.apply(key, cluster("no", 3, NONE));
-    assert_eq!(world.policies.objects()[0].unreadable, None);
+    assert_eq!(world.policies.objects(&None)[0].unreadable, None);
 }
 
 #[test]

@@ -22,7 +22,7 @@ pub(super) fn judge(by: &Judge, request: Request) -> Judged {
     if let Some(why) = unknown(by, &job) {
         return Judged::of_itself(Answer::undecided(&why));
     }
-    let foreseen = foresee(&by.world, job, requester, &by.settings);
+    let foreseen = foresee(&by.world, job, requester, by.policies.clone(), &by.settings);
     match foreseen.held {
         None => Judged::of_itself(Answer::allowed(foreseen.warnings)),
         Some(held) if held.is_refused() => Judged {

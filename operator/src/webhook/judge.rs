@@ -7,7 +7,7 @@ use trellis_api::{
     AuthorizationPolicy, ClusterAuthorizationPolicy, QuotaPolicy, RuntimeProfile, TrainingJob,
 };
 use trellis_compiler::Settings;
-use trellis_policies::cedar::Loader;
+use trellis_policies::cedar::{Loader, Policies};
 
 use super::answer::Answer;
 use super::review::{self, Request};
@@ -18,6 +18,8 @@ use crate::world::World;
 #[derive(Clone)]
 pub(super) struct Judge {
     pub(super) world: Arc<World>,
+    /// The policies that decide.
+    pub(super) policies: Option<Arc<Policies>>,
     pub(super) loader: Loader,
     pub(super) settings: Arc<Settings>,
 }

@@ -32,6 +32,7 @@ struct Head {
 #[derive(Deserialize)]
 struct HeadOfRequest {
     uid: String,
+    namespace: Option<String>,
 }
 
 /// Uid of the request: with it there can be an answer, whatever else is in the body.
@@ -47,6 +48,15 @@ pub(super) fn uid(body: &[u8]) -> Result<String, Malformed> {
         return Err(Malformed("request.uid is missing".to_owned()));
     }
     Ok(uid)
+}
+
+/// Namespace of the request. Empty: it has none, or the body is no review.
+pub(super) fn namespace(body: &[u8]) -> String {
+    let head = serde_json::from_slice::<Head>(body).ok();
+    let request = head.and_then(|head| head.request);
+    request
+        .and_then(|request| request.namespace)
+        .unwrap_or_default()
 }
 
 fn shown(word: &str) -> String {

@@ -29,6 +29,7 @@ use crate::endpoint::Failure;
 use crate::endpoint::access::Wants;
 use crate::endpoint::admission::{self, Admission};
 use crate::endpoint::fair::{Fair, FairTurn};
+use crate::policy::share;
 use crate::serve::{self, Identity, Limits, Shown};
 
 /// Path of reviews.
@@ -71,7 +72,10 @@ pub(super) struct Server {
     room: Fair<IpAddr>,
     /// To read and decide takes a core. By address: who asks much has what others leave, and
     /// does not stand in line before them.
-    cores: Fair<IpAddr>,
+    cores: Arc<Fair<IpAddr>>,
+    /// Of them a namespace has at most half, since what it asks about may take long: the policies
+    /// of an object are compiled in one go.
+    namespaces: Fair<(IpAddr, String)>,
     /// When it was last told that there are too many, in seconds.
     told: AtomicU64,
     began: Instant,
@@ -96,7 +100,8 @@ impl Server {
             admission: Admission::new(client),
             metrics: Arc::new(Metrics::new()),
             room: Fair::halves(BODIES),
-            cores: Fair::rounds(cores),
+            cores: Arc::new(Fair::rounds(cores)),
+            namespaces: Fair::halves(cores),
             told: AtomicU64::new(0),
             began: Instant::now(),
         }
@@ -156,26 +161,40 @@ impl Server {
             return Ok(asked.told());
         }
         tokio::time::sleep(BEHIND).await;
-        self.caches.world().policies.settled().await;
+        let world = self.caches.world();
+        world.policies.settled(&asked.about.namespace).await;
         let again = self.look(&body, from).await?;
         Ok(again.map_or_else(|| (Kind::Other, self.busy()), Asked::told))
     }
 
     /// Looks at the request once, off the threads that others wait on. None: no core is free.
     async fn look(&self, body: &Bytes, from: IpAddr) -> Result<Option<Asked>, Failure> {
-        let core = self.cores.acquire(from);
-        let Ok(Ok(core)) = tokio::time::timeout(CORE, core).await else {
+        let turns = async {
+            let namespace = (from, review::namespace(body));
+            let turn = self.namespaces.acquire(namespace).await.ok()?;
+            Some((turn, self.cores.acquire(from).await.ok()?))
+        };
+        let Ok(Some((turn, core))) = tokio::time::timeout(CORE, turns).await else {
             return Ok(None);
         };
+        let world = self.caches.world();
+        let cores = self.cores.clone();
+        // A decision that is no longer waited for holds no more than one core, and gives it to the
+        // next after each slice.
+        let acquire = move || {
+            let cores = cores.clone();
+            async move { cores.acquire(from).await.ok() }
+        };
+        let policies = share(world.policies.active(), Some(core), acquire);
         let judge = Judge {
-            world: self.caches.world(),
+            world,
+            policies,
             loader: self.loader.clone(),
             settings: self.settings.clone(),
         };
         let body = body.clone();
         let looked = tokio::task::spawn_blocking(move || {
-            // Whoever waits for it no longer holds no more than this one core.
-            let _core = core;
+            let _turn = turn;
             let request = review::request(&body)?;
             let about = About {
                 kind: Kind::of(&request),

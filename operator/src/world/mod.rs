@@ -30,7 +30,7 @@ use trellis_api::{PodGroup, Queue, Reason, ResourceFlavor, Topology, TrainingJob
 
 use crate::controller::WorkQueue;
 use crate::key::Key;
-use crate::policy::{Freshness, Guards, PolicySet, Stamping};
+use crate::policy::{Freshness, Guards, PolicySet, Stamping, Turns};
 use crate::quota::QuotaSet;
 use crate::scheduling::{self, Feed, Heard, Tell, guests};
 use crate::telemetry::Counts;
@@ -71,6 +71,15 @@ impl Certificate {
         }
     }
 
+    /// That it is refused.
+    #[must_use]
+    pub fn refuses(reason: Reason, message: String) -> Self {
+        Self {
+            refused: true,
+            ..Self::waits(reason, message)
+        }
+    }
+
     /// True if it says why the gang waits as another does, whatever the numbers.
     #[must_use]
     pub fn has_reason_of(&self, other: &Self) -> bool {
@@ -106,6 +115,8 @@ pub struct World {
     pub namespaces: Store<SlimNamespace>,
     /// Policies: who may run what.
     pub policies: PolicySet,
+    /// Turns at evaluating them.
+    pub turns: Turns,
     /// How new all policies are.
     pub freshness: Freshness,
     /// QuotaPolicies: how much of it.
@@ -204,6 +215,7 @@ impl World {
             profiles: Profiles::default(),
             namespaces: Store::default(),
             policies: PolicySet::default(),
+            turns: Turns::default(),
             freshness: Freshness::default(),
             quotas: QuotaSet::default(),
             stamping: Stamping::default(),

@@ -51,7 +51,7 @@ impl Watched {
         changed |= unreadable.remove(&object_key(&key)).is_some();
         drop(unreadable);
         if changed {
-            self.world.policies.touch();
+            self.world.policies.touch(&key);
         }
     }
 
@@ -65,7 +65,7 @@ impl Watched {
         unreadable.insert(object_key(key), object);
         store.remove(key);
         drop(unreadable);
-        self.world.policies.touch();
+        self.world.policies.touch(key);
     }
 
     fn policy_gone<K: Resource<DynamicType = ()>>(&self, store: &Store<K>, key: &Key, uid: &str) {
@@ -76,7 +76,7 @@ impl Watched {
         }
         store.deleted(key, uid);
         drop(unreadable);
-        self.world.policies.touch();
+        self.world.policies.touch(key);
     }
 }
 

@@ -1,5 +1,6 @@
 //! `cargo policy-bench`: what it costs to decide a job of 13 demands by sets of
-//! policies of different sizes, with the index and without, and to load a set.
+//! policies of different sizes, with the index and without, and to load a set; and
+//! what the worst namespace costs that the bounds allow.
 //!
 //! Each figure is a median over many runs, on one thread.
 
@@ -9,6 +10,8 @@
     clippy::print_stdout,
     reason = "a program that prints its table"
 )]
+
+mod hostile;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -102,6 +105,7 @@ fn main() {
             );
         }
     }
+    hostile::print(&loader, &print);
 }
 
 fn median(runs: usize, mut run: impl FnMut()) -> Duration {
@@ -203,7 +207,10 @@ fn job() -> CompiledJob {
     let documents = split(JOB).expect("a file of one job");
     let document = documents.first().expect("one job");
     let job: TrainingJob = document.valid().expect("a valid job");
-    let job = ValidatedJob::try_from(job).expect("a valid job");
+    compiled(ValidatedJob::try_from(job).expect("a valid job"))
+}
+
+fn compiled(job: ValidatedJob) -> CompiledJob {
     let job = ResolvedJob::new(job, None, "default", QueueResources::default());
     let job = job.expect("a job that states its resources");
     let services = BTreeMap::new();

@@ -145,6 +145,23 @@ impl Ask {
         })
     }
 
+    /// The longest text of it that users write.
+    pub(super) fn longest(&self) -> &str {
+        match self {
+            Self::Submit => "",
+            Self::UseQueue { queue: name, .. }
+            | Self::UsePriorityClass(name)
+            | Self::UseFlavor(name)
+            | Self::UseImage(name)
+            | Self::UsePrivilege(name) => name,
+            Self::UseServiceAccount(o) | Self::UseSecret(o) | Self::UseVolume(_, o) => &o.name,
+            Self::UseRemoteSecret(remote) => &remote.secret.path,
+            Self::ConnectTo(far) | Self::AcceptFrom(far) => match &far.endpoint.peer {
+                Peer::Cidr(name) | Peer::Namespace(name) | Peer::Service(name) => name,
+            },
+        }
+    }
+
     /// The action.
     #[must_use]
     pub const fn action(&self) -> Action {

@@ -45,6 +45,9 @@ pub enum Undecided {
     NotSynced,
     /// Policy objects that reach this namespace are invalid, and never were valid.
     Invalid(Vec<String>),
+    /// The policies of the namespace are beyond a bound, and none of them is evaluated: which,
+    /// and what to do.
+    Excess(String),
     /// A policy could not be evaluated.
     Error,
     /// The request could not be put together.
@@ -110,7 +113,9 @@ impl Undecided {
     pub const fn reason(&self) -> Reason {
         match self {
             Self::NotSynced => Reason::CacheNotReady,
-            Self::Invalid(_) | Self::Error | Self::Unmade(_) => Reason::PolicyNotEvaluated,
+            Self::Invalid(_) | Self::Excess(_) | Self::Error | Self::Unmade(_) => {
+                Reason::PolicyNotEvaluated
+            }
         }
     }
 }
@@ -127,6 +132,7 @@ impl fmt::Display for Undecided {
                     told(&names, ", ")
                 )
             }
+            Self::Excess(why) => f.write_str(why),
             Self::Error => f.write_str("a policy could not be evaluated"),
             Self::Unmade(why) => write!(f, "the request cannot be put together: {why}"),
         }

@@ -43,20 +43,21 @@ impl Said {
 }
 
 /// Decides one request by Deny policies alone; what the others would deny is
-/// said beside it.
+/// said beside it. `kept`: why nothing is decided here but that it is forbidden.
 pub(super) fn decide(
-    index: &Index,
+    indexes: &[&Index],
     subject: &Subject<'_>,
     scene: &Scene<'_>,
     ask: &Ask,
-    invalid: &[String],
+    kept: Option<&Undecided>,
 ) -> Decision {
     let posed = match scene.pose(ask) {
         Ok(posed) => posed,
         Err(unmade) => return Decision::undecided(Undecided::Unmade(unmade.0)),
     };
     let said = |enforcement| {
-        let sets = index.candidates(enforcement, subject, ask.action());
+        let indexes = indexes.iter();
+        let sets = indexes.flat_map(|index| index.candidates(enforcement, subject, ask.action()));
         Said::of(sets, &posed)
     };
     let beside = [Enforcement::Warn, Enforcement::Audit].map(|enforcement| {
@@ -77,11 +78,8 @@ pub(super) fn decide(
     // A forbid that holds is an answer whatever else could not be evaluated.
     let (verdict, policies) = if !forbids.is_empty() {
         (Verdict::Forbidden, forbids)
-    } else if !invalid.is_empty() {
-        (
-            Verdict::Undecided(Undecided::Invalid(invalid.to_vec())),
-            Vec::new(),
-        )
+    } else if let Some(why) = kept {
+        (Verdict::Undecided(why.clone()), Vec::new())
     } else if !errors.is_empty() {
         (Verdict::Undecided(Undecided::Error), Vec::new())
     } else if permits.is_empty() {
@@ -89,7 +87,8 @@ pub(super) fn decide(
     } else {
         (Verdict::Allowed, permits)
     };
-    let evicting = policies.iter().filter(|id| index.evicts(id));
+    let evicting = policies.iter();
+    let evicting = evicting.filter(|id| indexes.iter().any(|index| index.evicts(id)));
     Decision {
         evicting: evicting.cloned().collect(),
         hint: (verdict == Verdict::NotPermitted).then(|| posed.permit()),

@@ -79,7 +79,13 @@ fn decide(
     let subject = posed.subject();
     let scene = Scene::new(schema, &subject, &posed.about())
         .map_err(|unmade| Problem::new(path, unmade.0, "correct the request"))?;
-    Ok(evaluate::decide(index, &subject, &scene, &posed.ask, &[]))
+    Ok(evaluate::decide(
+        &[index],
+        &subject,
+        &scene,
+        &posed.ask,
+        None,
+    ))
 }
 
 /// What came instead, if it is not what the test expects.

@@ -24,6 +24,7 @@ mod kind;
 mod lint;
 mod network;
 mod object;
+mod part;
 mod pods;
 mod problem;
 mod request;
@@ -34,6 +35,7 @@ mod subject;
 #[cfg(test)]
 mod tests;
 mod told;
+mod weight;
 
 pub use action::Action;
 pub use ask::{Ask, Far, Object, Remote, VolumeKind};
@@ -45,8 +47,10 @@ pub use expect::{compare, undecided};
 pub use format::format;
 pub use inline::Tested;
 pub use object::{ObjectKey, PolicyObject};
-pub use pods::{AuthorizedPods, PodsAsking, authorize_pods};
+pub use part::Part;
+pub use pods::{AuthorizedPods, PodsAsking, PodsQuestion};
 pub use problem::{Place, Problem};
 pub use schema::{SCHEMA_VERSION, SchemaError, schema_json, schema_text};
 pub use set::{Loader, ObjectState, ObjectVerdict, Policies};
 pub use subject::{About, Requester, Subject};
+pub use weight::{MAX_TEXT, NAMESPACE_OBJECTS, NAMESPACE_POLICIES, NAMESPACE_STEPS};

@@ -44,7 +44,7 @@ pub struct PodsAsking<'a> {
     pub runtime_seconds: Option<i64>,
 }
 
-/// That policies allow some pods to be placed. Only [`authorize_pods`] makes one.
+/// That policies allow some pods to be placed. Only [`PodsQuestion::decide`] makes one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuthorizedPods {
     set: String,
@@ -65,59 +65,85 @@ impl AuthorizedPods {
     }
 }
 
-/// Decides by policies on pods that others have made. Without `policies`, which is before they have
-/// been read, nothing is allowed; and no policy can grant priorities of the cluster's own parts.
-///
-/// # Errors
-/// With everything that is denied or could not be decided.
-pub fn authorize_pods<'p>(
-    policies: Option<&Policies>,
-    asking: &PodsAsking<'_>,
-    specs: impl IntoIterator<Item = &'p PodSpec>,
-) -> Result<AuthorizedPods, NotAuthorized> {
-    let asks = asks(asking, specs);
-    let subject = Subject {
-        namespace: asking.namespace,
-        labels: asking.namespace_labels,
-    };
-    let about = About {
-        job: asking.name,
-        labels: asking.labels,
-        requester: None,
-        gpus: asking.gpus,
-        pods: asking.pods,
-        framework: "None",
-        priority: asking.priority.into(),
-        runtime_seconds: asking.runtime_seconds,
-        profile: None,
-        attempt: 1,
-    };
-    let decisions = match policies {
-        Some(policies) => policies.decide(&subject, &about, &asks),
-        None => vec![Decision::undecided(Undecided::NotSynced); asks.len()],
-    };
-    let mut refusals = Vec::new();
-    for ask in &asks {
-        if let Ask::UsePriorityClass(class) = ask {
-            refusals.extend(may_use_class(class));
+/// All that policies decide on about pods: where it is the same, and [`Policies::version`] too, so
+/// is the decision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodsQuestion {
+    namespace: String,
+    namespace_labels: BTreeMap<String, String>,
+    name: String,
+    labels: BTreeMap<String, String>,
+    priority_class: Option<String>,
+    priority: i32,
+    gpus: i64,
+    pods: i64,
+    runtime_seconds: Option<i64>,
+    asks: Vec<Ask>,
+}
+
+impl PodsQuestion {
+    /// What these pods ask for.
+    pub fn new<'p>(asking: &PodsAsking<'_>, specs: impl IntoIterator<Item = &'p PodSpec>) -> Self {
+        Self {
+            namespace: asking.namespace.to_owned(),
+            namespace_labels: asking.namespace_labels.clone(),
+            name: asking.name.to_owned(),
+            labels: asking.labels.clone(),
+            priority_class: asking.priority_class.map(str::to_owned),
+            priority: asking.priority,
+            gpus: asking.gpus,
+            pods: asking.pods,
+            runtime_seconds: asking.runtime_seconds,
+            asks: asks(asking, specs),
         }
     }
-    refusals.extend(may_have_priority(asking.priority));
-    let demanded = asks.into_iter().map(|ask| Demanded {
-        words: vec![demands::words(&ask, asking.namespace, asking.name)],
-        remedy: demands::remedy(&ask),
-        ask,
-    });
-    let decision = JobDecision {
-        set: policies.map(|policies| policies.hash().to_owned()),
-        decided: demanded.zip(decisions).collect(),
-    };
-    judge(&decision, refusals)?;
-    let policies = policies.ok_or_else(not_synced)?;
-    Ok(AuthorizedPods {
-        set: policies.hash().to_owned(),
-        version: policies.version(asking.namespace),
-    })
+
+    /// Decides by policies on pods that others have made. Without `policies`, which is before they
+    /// have been read, nothing is allowed; and no policy can grant priorities of the cluster's own
+    /// parts.
+    ///
+    /// # Errors
+    /// With everything that is denied or could not be decided.
+    pub fn decide(&self, policies: Option<&Policies>) -> Result<AuthorizedPods, NotAuthorized> {
+        let subject = Subject {
+            namespace: &self.namespace,
+            labels: &self.namespace_labels,
+        };
+        let about = About {
+            job: &self.name,
+            labels: &self.labels,
+            requester: None,
+            gpus: self.gpus,
+            pods: self.pods,
+            framework: "None",
+            priority: self.priority.into(),
+            runtime_seconds: self.runtime_seconds,
+            profile: None,
+            attempt: 1,
+        };
+        let decisions = match policies {
+            Some(policies) => policies.decide(&subject, &about, &self.asks),
+            None => vec![Decision::undecided(Undecided::NotSynced); self.asks.len()],
+        };
+        let class = self.priority_class.as_deref();
+        let mut refusals: Vec<_> = class.and_then(may_use_class).into_iter().collect();
+        refusals.extend(may_have_priority(self.priority));
+        let demanded = self.asks.iter().map(|ask| Demanded {
+            words: vec![demands::words(ask, &self.namespace, &self.name)],
+            remedy: demands::remedy(ask),
+            ask: ask.clone(),
+        });
+        let decision = JobDecision {
+            set: policies.map(|policies| policies.hash().to_owned()),
+            decided: demanded.zip(decisions).collect(),
+        };
+        judge(&decision, refusals)?;
+        let policies = policies.ok_or_else(not_synced)?;
+        Ok(AuthorizedPods {
+            set: policies.hash().to_owned(),
+            version: policies.version(&self.namespace),
+        })
+    }
 }
 
 /// Each thing once. The flavors are all that the queue offers: any may be chosen.

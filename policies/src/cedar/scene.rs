@@ -8,6 +8,7 @@ use super::entity::{self, Unmade};
 use super::kind::Kind;
 use super::schema::Schema;
 use super::subject::{About, Requester, Subject};
+use super::weight::MAX_TEXT;
 
 /// Who asks, and in which circumstances.
 pub(super) struct Scene<'a> {
@@ -31,6 +32,11 @@ impl<'a> Scene<'a> {
         subject: &Subject<'_>,
         about: &About<'_>,
     ) -> Result<Self, Unmade> {
+        let mut labels = subject.labels.values().chain(about.labels.values());
+        labels.try_for_each(|label| is_bounded("a label", label))?;
+        if let Some(requester) = about.requester {
+            is_bounded("the name of the requester", &requester.user)?;
+        }
         let job = entity::job(schema, subject, about)?;
         let uid = job.uid();
         let all = entity::principal(schema, subject)?.into_iter().chain([job]);
@@ -45,6 +51,7 @@ impl<'a> Scene<'a> {
 
     /// One request, held to the schema.
     pub(super) fn pose(&self, ask: &Ask) -> Result<Posed, Unmade> {
+        is_bounded("the name of what is asked for", ask.longest())?;
         let action = self.schema.action(ask.action()).cloned();
         let action = action.ok_or_else(|| Unmade("the schema lacks the action".to_owned()))?;
         let (resource, entities) = match entity::resource(self.schema, ask)? {
@@ -80,6 +87,17 @@ impl Posed {
             self.resource,
         )
     }
+}
+
+/// Patterns of policies are compared with it, at a cost that grows with its length.
+fn is_bounded(what: &str, text: &str) -> Result<(), Unmade> {
+    let is_bounded = text.len() <= MAX_TEXT || text.chars().count() <= MAX_TEXT;
+    let why = || {
+        Unmade(format!(
+            "{what} has more than {MAX_TEXT} characters: shorten it"
+        ))
+    };
+    is_bounded.then_some(()).ok_or_else(why)
 }
 
 fn context(about: &About<'_>, job: EntityUid) -> Result<Context, Unmade> {

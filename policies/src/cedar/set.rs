@@ -3,19 +3,17 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use trellis_api::Enforcement;
 use trellis_compiler::hash_of;
 
 use super::ask::Ask;
-use super::bounds::{self, Need};
-use super::compile::{Checked, Compiled, compile};
+use super::bounds;
 use super::decision::{Decision, Undecided};
 use super::evaluate;
-use super::index::{Index, Twice};
 use super::object::{ObjectKey, PolicyObject};
+use super::part::Part;
 use super::problem::Problem;
 use super::scene::Scene;
-use super::schema::{SCHEMA_VERSION, Schema, SchemaError};
+use super::schema::{Schema, SchemaError};
 use super::subject::{About, Subject};
 
 /// Makes sets of policies. One is enough for a process.
@@ -55,52 +53,33 @@ pub enum ObjectState {
     Invalid,
 }
 
-/// One object, in the version that takes effect.
-#[derive(Clone, Debug)]
-struct Member {
-    /// As it stands.
-    wanted: Arc<PolicyObject>,
-    /// What came of compiling that.
-    problems: Vec<Problem>,
-    warnings: Vec<Problem>,
-    /// The last version that was good.
-    good: Option<(Arc<PolicyObject>, Compiled)>,
-}
-
-impl Member {
-    fn state(&self) -> ObjectState {
-        match (&self.good, self.problems.is_empty()) {
-            (Some(_), true) => ObjectState::Active,
-            (Some(_), false) => ObjectState::Degraded,
-            (None, _) => ObjectState::Invalid,
-        }
-    }
-
-    fn verdict(&self) -> ObjectVerdict {
-        let good = self.good.as_ref();
-        ObjectVerdict {
-            key: self.wanted.key.clone(),
-            uid: self.wanted.uid.clone(),
-            generation: self.wanted.generation,
-            state: self.state(),
-            problems: self.problems.clone(),
-            warnings: self.warnings.clone(),
-            policy_ids: good
-                .map(|(_, compiled)| compiled.ids().collect())
-                .unwrap_or_default(),
-        }
-    }
-}
-
-/// Policies that take effect together.
+/// Policies that take effect together: those of the cluster, and those of each namespace. What
+/// has not changed is shared with the version before.
 #[derive(Clone, Debug)]
 pub struct Policies {
     schema: Arc<Schema>,
-    members: BTreeMap<ObjectKey, Member>,
-    index: Index,
-    hashes: Hashes,
-    /// The stack that it takes to evaluate the deepest of them.
-    need: Need,
+    cluster: Arc<Part>,
+    namespaces: BTreeMap<String, Arc<Part>>,
+    hash: String,
+    pace: Pace,
+}
+
+/// What is done between two requests of one decision.
+#[derive(Clone, Default)]
+struct Pace(Option<Arc<dyn Fn() + Send + Sync>>);
+
+impl std::fmt::Debug for Pace {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Pace").field(&self.0.is_some()).finish()
+    }
+}
+
+impl Pace {
+    fn pause(&self) {
+        if let Some(pause) = &self.0 {
+            pause();
+        }
+    }
 }
 
 impl Loader {
@@ -131,140 +110,145 @@ impl Loader {
         previous: Option<&Policies>,
         objects: Vec<PolicyObject>,
     ) -> (Policies, Vec<ObjectVerdict>) {
-        let mut members = BTreeMap::new();
-        let mut order = Vec::with_capacity(objects.len());
+        let order: Vec<_> = objects.iter().map(|object| object.key.clone()).collect();
+        let mut parts: BTreeMap<Option<String>, Vec<PolicyObject>> = BTreeMap::new();
         for object in objects {
-            order.push(object.key.clone());
-            let before = previous.and_then(|p| p.members.get(&object.key));
-            let before = before.filter(|member| member.wanted.uid == object.uid);
-            members.insert(object.key.clone(), self.member(before, object));
+            let part = parts.entry(object.key.namespace.clone()).or_default();
+            part.push(object);
         }
-        let policies = self.assemble(members, Index::add);
-        let verdicts = order.iter().filter_map(|key| policies.members.get(key));
-        let verdicts = verdicts.map(Member::verdict).collect();
+        let cluster = parts.remove(&None).unwrap_or_default();
+        let cluster = self.part(previous, None, cluster);
+        let namespaces = parts.into_iter().filter_map(|(namespace, objects)| {
+            let namespace = namespace?;
+            let part = self.part(previous, Some(&namespace), objects);
+            Some((namespace, Arc::new(part)))
+        });
+        let policies = self.whole(cluster, namespaces.collect());
+        let mut verdicts: BTreeMap<_, _> = policies
+            .verdicts()
+            .map(|verdict| (verdict.key.clone(), verdict))
+            .collect();
+        let verdicts = order.iter().filter_map(|key| verdicts.remove(key));
+        let verdicts = verdicts.collect();
         (policies, verdicts)
     }
 
-    fn member(&self, before: Option<&Member>, object: PolicyObject) -> Member {
-        if let Some(same) = before.filter(|member| *member.wanted == object) {
-            return same.clone();
-        }
-        let wanted = Arc::new(object);
-        let Checked { result, warnings } = compile(&self.schema, &wanted);
-        let (good, problems) = match result {
-            Ok(compiled) => (Some((wanted.clone(), compiled)), Vec::new()),
-            Err(problems) => (before.and_then(|member| member.good.clone()), problems),
-        };
-        Member {
-            wanted,
-            problems,
-            warnings,
-            good,
-        }
+    /// The policies of the cluster, or of one namespace. `objects` are all that it has; those that
+    /// are as in `previous` are not compiled again.
+    #[must_use]
+    pub fn part(
+        &self,
+        previous: Option<&Policies>,
+        namespace: Option<&str>,
+        objects: Vec<PolicyObject>,
+    ) -> Part {
+        let before = previous.and_then(|policies| policies.find(namespace));
+        Part::load(&self.schema, namespace, before, objects)
     }
 
-    fn assemble(&self, members: BTreeMap<ObjectKey, Member>, add: Add) -> Policies {
-        let mut policies = Policies {
-            schema: self.schema.clone(),
-            hashes: Hashes::of(&members),
-            members,
-            index: Index::default(),
-            need: Need::default(),
-        };
-        let good = policies.members.values_mut().filter_map(|member| {
-            let (object, compiled) = member.good.clone()?;
-            Some((member, object, compiled))
+    /// The policies of the cluster alone, before those of any namespace. In namespaces that have
+    /// policies of their own (`awaited`) nothing is decided until [`Policies::with`] has them.
+    #[must_use]
+    pub fn begin(&self, cluster: Part, awaited: impl IntoIterator<Item = String>) -> Policies {
+        let awaited = awaited.into_iter().map(|namespace| {
+            let part = Part::awaited(&namespace);
+            (namespace, Arc::new(part))
         });
-        for (member, object, compiled) in good {
-            policies.need = policies.need.max(compiled.need);
-            let (enforcement, all) = (object.enforcement, &compiled.policies);
-            if let Err(Twice(error)) =
-                add(&mut policies.index, &self.schema, &object, enforcement, all)
-            {
-                // Ids are of their object: this cannot be, and would not pass for good.
-                let fix = "give each policy another @id";
-                member.problems = vec![Problem::new("spec.cedar", error, fix)];
-                member.good = None;
-            }
-        }
-        policies
+        self.whole(cluster, awaited.collect())
     }
-}
 
-type Add = fn(
-    &mut Index,
-    &Schema,
-    &PolicyObject,
-    Enforcement,
-    &[cedar_policy::Policy],
-) -> Result<(), Twice>;
-
-/// Hashes of what decides: the same for the same objects in whatever order.
-#[derive(Clone, Debug)]
-struct Hashes {
-    /// Of all objects.
-    all: String,
-    /// Of those of the cluster.
-    cluster: String,
-    /// Of those of each namespace that has any.
-    namespaces: BTreeMap<String, String>,
-}
-
-impl Hashes {
-    fn of(members: &BTreeMap<ObjectKey, Member>) -> Self {
-        let mut said: BTreeMap<Option<&str>, Vec<_>> = BTreeMap::new();
-        for (key, member) in members {
-            let (good, object) = match &member.good {
-                Some((object, _)) => (true, object),
-                None => (false, &member.wanted),
-            };
-            said.entry(key.namespace.as_deref()).or_default().push((
-                good,
-                &key.name,
-                object.enforcement,
-                object.on_violation,
-                &object.selector,
-                &object.cedar,
-            ));
-        }
-        let cluster = hash_of(&(SCHEMA_VERSION, said.remove(&None).unwrap_or_default()));
-        let namespaces: BTreeMap<String, String> = said
-            .into_iter()
-            .filter_map(|(namespace, said)| Some((namespace?.to_owned(), hash_of(&said))))
-            .collect();
-        Self {
-            all: hash_of(&(&cluster, &namespaces)),
-            cluster,
+    fn whole(&self, cluster: Part, namespaces: BTreeMap<String, Arc<Part>>) -> Policies {
+        let policies = Policies {
+            schema: self.schema.clone(),
+            cluster: Arc::new(cluster),
             namespaces,
-        }
+            hash: String::new(),
+            pace: Pace::default(),
+        };
+        policies.hashed()
     }
 }
 
 impl Policies {
+    /// The same, with this part in place of the one of its namespace or of the cluster.
+    #[must_use]
+    pub fn with(&self, part: Part) -> Self {
+        let mut policies = self.clone();
+        match part.namespace().map(str::to_owned) {
+            None => policies.cluster = Arc::new(part),
+            Some(namespace) if part.is_empty() => {
+                policies.namespaces.remove(&namespace);
+            }
+            Some(namespace) => {
+                policies.namespaces.insert(namespace, Arc::new(part));
+            }
+        }
+        policies.hashed()
+    }
+
+    fn hashed(mut self) -> Self {
+        let namespaces = self.namespaces.iter();
+        let namespaces: BTreeMap<_, _> = namespaces.map(|(n, part)| (n, part.hash())).collect();
+        self.hash = hash_of(&(self.cluster.hash(), &namespaces));
+        self
+    }
+
+    /// The same, which do this before each request that they decide: a long decision can let
+    /// others have their turn.
+    #[must_use]
+    pub fn paced(&self, pause: impl Fn() + Send + Sync + 'static) -> Self {
+        Self {
+            pace: Pace(Some(Arc::new(pause))),
+            ..self.clone()
+        }
+    }
+
+    fn find(&self, namespace: Option<&str>) -> Option<&Part> {
+        match namespace {
+            None => Some(&*self.cluster),
+            Some(namespace) => self.namespaces.get(namespace).map(|part| &**part),
+        }
+    }
+
+    fn parts(&self) -> impl Iterator<Item = &Part> {
+        let namespaces = self.namespaces.values().map(|part| &**part);
+        std::iter::once(&*self.cluster).chain(namespaces)
+    }
+
     /// Hash of all policies that take effect: what decisions name.
     #[must_use]
     pub fn hash(&self) -> &str {
-        &self.hashes.all
+        &self.hash
     }
 
     /// What all that decides about jobs of a namespace hangs on: where it is the
     /// same, so is every decision. Policies of other namespaces do not change it.
     #[must_use]
     pub fn version(&self, namespace: &str) -> String {
-        let own = self.hashes.namespaces.get(namespace);
-        let own = own.map_or("", String::as_str);
-        format!("{}/{own}", self.hashes.cluster)
+        let own = self.find(Some(namespace)).map_or("", Part::hash);
+        format!("{}/{own}", self.cluster.hash())
+    }
+
+    /// False if the namespace has policies that have not been loaded yet: nothing is decided there.
+    #[must_use]
+    pub fn is_loaded(&self, namespace: &str) -> bool {
+        !self.find(Some(namespace)).is_some_and(Part::is_awaited)
     }
 
     /// What is wrong with it and what it does, of each object, in order.
     pub fn verdicts(&self) -> impl Iterator<Item = ObjectVerdict> {
-        self.members.values().map(Member::verdict)
+        self.parts().flat_map(Part::verdicts)
+    }
+
+    /// The same of the objects of the cluster, or of one namespace.
+    pub fn verdicts_of(&self, namespace: Option<&str>) -> impl Iterator<Item = ObjectVerdict> {
+        self.find(namespace).into_iter().flat_map(Part::verdicts)
     }
 
     /// True if any of them stops what runs.
     #[must_use]
     pub fn evict(&self) -> bool {
-        self.index.evict()
+        self.parts().any(|part| part.index.evict())
     }
 
     /// The same policies without an index: every policy is evaluated for every
@@ -272,13 +256,15 @@ impl Policies {
     /// for measuring and checking.
     #[must_use]
     pub fn without_index(&self) -> Self {
-        let loader = Loader {
-            schema: self.schema.clone(),
-        };
-        loader.assemble(
-            self.members.clone(),
-            |index, _, object, enforcement, policies| index.add_flat(object, enforcement, policies),
-        )
+        let bare = |part: &Part| Arc::new(part.without_index(&self.schema));
+        let namespaces = self.namespaces.iter();
+        Self {
+            cluster: bare(&self.cluster),
+            namespaces: namespaces
+                .map(|(n, part)| (n.clone(), bare(part)))
+                .collect(),
+            ..self.clone()
+        }
     }
 
     /// Decides each of these requests of one job.
@@ -289,24 +275,28 @@ impl Policies {
         about: &About<'_>,
         asks: impl IntoIterator<Item = &'a Ask>,
     ) -> Vec<Decision> {
-        let invalid = self.invalid(subject);
+        let own = self.find(Some(subject.namespace));
+        if own.is_some_and(Part::is_awaited) {
+            let awaited = |_| Decision::undecided(Undecided::NotSynced);
+            return asks.into_iter().map(awaited).collect();
+        }
+        let parts: Vec<_> = std::iter::once(&*self.cluster).chain(own).collect();
+        let invalid: Vec<_> = parts
+            .iter()
+            .flat_map(|part| part.invalid(subject))
+            .collect();
+        let invalid = (!invalid.is_empty()).then_some(Undecided::Invalid(invalid));
+        let kept = own.and_then(Part::undecided).or(invalid);
+        let indexes: Vec<_> = parts.iter().map(|part| &part.index).collect();
+        let need = parts.iter().map(|part| part.need).max().unwrap_or_default();
         let scene = Scene::new(&self.schema, subject, about);
-        let decide = |ask| match &scene {
-            Ok(scene) => evaluate::decide(&self.index, subject, scene, ask, &invalid),
-            Err(unmade) => Decision::undecided(Undecided::Unmade(unmade.0.clone())),
+        let decide = |ask| {
+            self.pace.pause();
+            match &scene {
+                Ok(scene) => evaluate::decide(&indexes, subject, scene, ask, kept.as_ref()),
+                Err(unmade) => Decision::undecided(Undecided::Unmade(unmade.0.clone())),
+            }
         };
-        bounds::with_stack(self.need, || asks.into_iter().map(decide).collect())
-    }
-
-    /// Objects that might forbid something here, if anybody could read them.
-    fn invalid(&self, subject: &Subject<'_>) -> Vec<String> {
-        let reaching = self.members.values().filter(|member| {
-            member.good.is_none()
-                && member.wanted.enforcement == Enforcement::Deny
-                && member.wanted.may_reach(subject)
-        });
-        reaching
-            .map(|member| member.wanted.key.to_string())
-            .collect()
+        bounds::with_stack(need, || asks.into_iter().map(decide).collect())
     }
 }

@@ -70,7 +70,10 @@ impl Committer {
         since: Instant,
         stop: &CancellationToken,
     ) -> Result<(), Outcome> {
-        let reached = self.world.freshness.reached(since);
+        let reached = async {
+            self.world.freshness.reached(since).await;
+            self.world.policies.settled(&unit.namespace).await;
+        };
         let mut reached = std::pin::pin!(reached);
         let mut has_said = false;
         loop {

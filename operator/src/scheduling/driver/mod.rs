@@ -242,7 +242,9 @@ impl Driver {
             }
             if !self.unadopted.is_empty() {
                 let world = self.committer.world();
-                self.unadopted.retain(|job| world.jobs.get(job).is_some());
+                self.unadopted.retain(|job| {
+                    world.jobs.get(job).is_some() && !world.turns.is_slow(&job.namespace)
+                });
                 if adoption.is_some_and(|at| at > Instant::now()) && !self.unadopted.is_empty() {
                     continue;
                 }

@@ -8,8 +8,9 @@ use k8s_openapi::api::core::v1::PodSpec;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::jiff::Timestamp;
 use trellis_api::pod_group::{Plan, PlannedPod};
+use trellis_api::rules::MAX_IMAGE;
 use trellis_api::{PodGroup, Reason};
-use trellis_policies::cedar::{AuthorizedPods, PodsAsking, authorize_pods};
+use trellis_policies::cedar::{AuthorizedPods, NotAuthorized, PodsAsking, PodsQuestion};
 use trellis_scheduler::{Constraints, Resources};
 
 use super::alike::alike;
@@ -163,7 +164,11 @@ impl<'a> As<'a> {
     }
 }
 
-/// What these pods of one namespace ask for together.
+/// What policies decide on pods. None: that is not known yet.
+pub type Judged = Option<Result<AuthorizedPods, NotAuthorized>>;
+
+/// What these pods of one namespace ask for together. None: policies have not decided on them yet,
+/// of which `judge` says what is known.
 ///
 /// # Errors
 /// Why they are not placed: they wait, or are refused.
@@ -172,7 +177,8 @@ pub fn find(
     namespace: &str,
     place: As<'_>,
     pods: &[(String, Arc<GuestPod>)],
-) -> Result<Asks, Certificate> {
+    judge: impl FnOnce(PodsQuestion) -> Judged,
+) -> Result<Option<Asks>, Certificate> {
     let mut members = Vec::with_capacity(pods.len());
     for (name, pod) in pods {
         let spec = read(name, pod)?;
@@ -238,15 +244,14 @@ pub fn find(
         pods: total.pods,
         runtime_seconds: active_seconds,
     };
-    let policies = world.policies.active();
     let specs = members.iter().map(|m| m.spec);
-    let allowed =
-        authorize_pods(policies.as_deref(), &asking, specs).map_err(|not| Certificate {
-            reason: not.reason(),
-            message: not.to_string(),
-            refused: not.reason() == Reason::PolicyDenied,
-            is_renewed: false,
-        })?;
+    let Some(judged) = judge(PodsQuestion::new(&asking, specs)) else {
+        return Ok(None);
+    };
+    let allowed = judged.map_err(|not| Certificate {
+        refused: not.reason() == Reason::PolicyDenied,
+        ..Certificate::waits(not.reason(), not.to_string())
+    })?;
     let limits = limits(world, &asking, &total)?;
     let joins = matches!(place, As::Joining { .. });
     let limits = if joins { limits.joining() } else { limits };
@@ -260,7 +265,7 @@ pub fn find(
         // Older than its gang it would have that leave for it.
         As::Joining { plan, .. } => newest.max(journal::made_at(plan)),
     };
-    Ok(Asks {
+    Ok(Some(Asks {
         queue: queue_name.clone(),
         priority,
         preempts,
@@ -278,7 +283,7 @@ pub fn find(
         allowed,
         limits: Arc::new(limits),
         accounts: total.accounts,
-    })
+    }))
 }
 
 /// All of a pod's spec, if all that must hold of it is evaluated.
@@ -301,10 +306,37 @@ fn read<'a>(name: &str, pod: &'a GuestPod) -> Result<&'a PodSpec, Certificate> {
         );
         return Err(Certificate::waits(Reason::NeedsDeviceAllocation, message));
     }
-    match unsupported::constraint(spec) {
-        Some(what) => not(what),
+    if let Some(what) = unsupported::constraint(spec) {
+        return not(what);
+    }
+    match long_image(spec) {
+        Some((field, length)) => Err(Certificate::refuses(
+            Reason::InvalidSpec,
+            format!(
+                "pod {name:?}: spec.{field} has {length} characters, and at most {MAX_IMAGE} are taken: use a shorter name"
+            ),
+        )),
         None => Ok(spec),
     }
+}
+
+/// The first image whose name is longer than those of jobs may be, by its field, and how long it
+/// is. Kubernetes bounds none.
+fn long_image(spec: &PodSpec) -> Option<(String, usize)> {
+    let containers = spec.containers.iter().enumerate();
+    let containers = containers.map(|(i, c)| (format!("containers[{i}].image"), &c.image));
+    let inits = spec.init_containers.iter().flatten().enumerate();
+    let inits = inits.map(|(i, c)| (format!("initContainers[{i}].image"), &c.image));
+    let volumes = spec.volumes.iter().flatten().enumerate();
+    let volumes = volumes.filter_map(|(i, volume)| {
+        let image = volume.image.as_ref()?;
+        Some((format!("volumes[{i}].image.reference"), &image.reference))
+    });
+    let mut lengths = containers
+        .chain(inits)
+        .chain(volumes)
+        .filter_map(|(field, image)| Some((field, image.as_ref()?.chars().count())));
+    lengths.find(|(_, length)| *length > MAX_IMAGE)
 }
 
 fn priority_class(world: &World, class: &str) -> Result<Arc<PriorityClass>, Certificate> {

@@ -100,12 +100,10 @@ pub(super) fn limits(
     }
     match denied.is_empty() {
         true => Ok(limits),
-        false => Err(Certificate {
-            reason: Reason::QuotaPolicyExceeded,
-            message: denied.join("; "),
-            refused: true,
-            is_renewed: false,
-        }),
+        false => Err(Certificate::refuses(
+            Reason::QuotaPolicyExceeded,
+            denied.join("; "),
+        )),
     }
 }
 

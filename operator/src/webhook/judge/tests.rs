@@ -20,6 +20,7 @@ fn judge(policies: &[Value]) -> Judge {
     let loader = Loader::new().unwrap();
     world.policies.replace(Arc::new(load(&loader, policies)));
     Judge {
+        policies: world.policies.active(),
         world,
         loader,
         settings: Arc::default(),

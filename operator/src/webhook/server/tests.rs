@@ -5,6 +5,7 @@ use trellis_api::ClusterAuthorizationPolicy;
 use trellis_policies::cedar::PolicyObject;
 
 use super::*;
+use crate::key::Key;
 use crate::policy::starter;
 use crate::scheduling::fixtures::spec_with;
 use crate::webhook::fixtures;
@@ -197,6 +198,25 @@ async fn who_asks_much_does_not_keep_another_address_waiting() {
     }
 }
 
+/// A namespace whose reviews take long.
+#[tokio::test]
+async fn namespace_has_half_of_the_cores_and_others_the_rest() {
+    let server = server(None);
+    let all = std::thread::available_parallelism().map_or(1, usize::from);
+    let half = u32::try_from(all.div_ceil(2)).unwrap();
+    let busy = (HERE, "busy".to_owned());
+    let turns = server.namespaces.acquire_many(busy.clone(), half);
+    let turns = turns.await.unwrap();
+    let next = tokio::time::timeout(CORE / 10, server.namespaces.acquire(busy));
+    assert!(next.await.is_err(), "it has no more than half");
+    if all > 1 {
+        let body = Bytes::from(review("u").to_string());
+        let (_, answer) = server.decide(body, HERE).await.unwrap();
+        assert_eq!(answer.decision, Decision::Allowed);
+    }
+    drop(turns);
+}
+
 #[tokio::test]
 async fn who_comes_when_too_many_are_there_passes_and_is_told() {
     let server = Arc::new(server(Some(NONE)));
@@ -237,7 +257,7 @@ async fn a_refusal_is_made_sure_of() {
     assert_eq!(refused.decision, Decision::Refused);
     assert!(began.elapsed() >= BEHIND);
     // Something has changed, and is being loaded.
-    world.policies.touch();
+    world.policies.touch(&Key::new("ns", "x"));
     let mended = async {
         tokio::time::sleep(BEHIND * 2).await;
         replace(&world, &server.loader, None);

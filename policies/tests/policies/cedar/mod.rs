@@ -9,6 +9,7 @@ mod failures;
 mod format;
 mod hostile;
 mod job;
+mod parts;
 mod remote;
 mod schema;
 mod set;

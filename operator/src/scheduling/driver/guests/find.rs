@@ -25,18 +25,37 @@ const LOOK: Duration = Duration::from_secs(5);
 const MOST_LOOKS: u32 = 3;
 const MOST_REFUSALS: u32 = 6;
 
+/// What pods ask for that others have left for.
+pub(super) enum Nominated {
+    /// This, and they may.
+    Asks(Arc<Asks>),
+    /// Policies have not decided on it yet: the place is held.
+    Undecided,
+}
+
+impl Nominated {
+    pub(super) fn asks(self) -> Option<Arc<Asks>> {
+        match self {
+            Self::Asks(asks) => Some(asks),
+            Self::Undecided => None,
+        }
+    }
+}
+
 impl Driver {
     /// Lets the engine find a place for pods that ask for this.
     pub(super) fn enqueue_found(
         &mut self,
         unit: &Key,
         group: Option<&PodGroupSpec>,
-        found: Result<Asks, Certificate>,
+        found: Result<Option<Asks>, Certificate>,
         retry: Option<Timestamp>,
         near: Option<(String, String)>,
     ) {
         match found {
-            Ok(asks) => self.enqueue_asks(unit, group, asks, retry, near),
+            // It is looked at again once that is known.
+            Ok(None) => {}
+            Ok(Some(asks)) => self.enqueue_asks(unit, group, asks, retry, near),
             Err(why) => {
                 self.withdraw(unit);
                 let state = self.guests.gangs.entry(unit.clone()).or_default();
@@ -62,7 +81,7 @@ impl Driver {
         &self,
         key: &Key,
         gang: Option<&Arc<PodGroup>>,
-    ) -> Result<Asks, Certificate> {
+    ) -> Result<Option<Asks>, Certificate> {
         let journal = gang.and_then(|gang| gang.status.as_ref());
         let plan = journal.and_then(|journal| journal.plan.as_ref());
         let of = gang.map(|gang| guests::of_group(&Key::of(&gang.metadata)));
@@ -77,34 +96,38 @@ impl Driver {
             (Some(group), ..) => As::Gang(group),
             (None, ..) => As::Alone,
         };
-        self.find(&key.namespace, place, [key.name.to_string()])
+        self.find(&guests::of_pod(key), place, [key.name.to_string()])
     }
 
-    /// What these pods ask for.
+    /// What these pods of the unit ask for. None: policies have not decided on it yet, and the unit
+    /// is looked at again once they have.
     pub(super) fn find(
         &self,
-        namespace: &str,
+        unit: &Key,
         place: As<'_>,
         names: impl IntoIterator<Item = String>,
-    ) -> Result<Asks, Certificate> {
+    ) -> Result<Option<Asks>, Certificate> {
         let world = self.committer.world();
         let pods = names.into_iter().filter_map(|name| {
-            let pod = world.guests.get(&Key::new(namespace, &name))?;
+            let pod = world.guests.get(&Key::new(&unit.namespace, &name))?;
             Some((name, pod))
         });
         let pods: Vec<_> = pods.collect();
-        asks::find(world, namespace, place, &pods)
+        let judge = |question| self.guests.judgements.of(world, unit, question);
+        asks::find(world, &unit.namespace, place, &pods, judge)
     }
 
     /// What the pods ask for that others have left for, by the policies of now: those of a gang in the
     /// groups of its plan. None: they may not have that place any more.
-    pub(super) fn find_nominated(&mut self, unit: &Key) -> Option<Arc<Asks>> {
+    pub(super) fn find_nominated(&mut self, unit: &Key) -> Option<Nominated> {
         let (asks, taken_in) = match guests::unit(unit)? {
             Unit::Pod(pod) => {
                 let there = self.committer.world().guests.get(&pod)?;
                 let group = there.group().map(|group| Key::new(&pod.namespace, group));
                 let gang = group.and_then(|group| self.placed_group(&group));
-                let asks = self.find_single(&pod, gang.as_ref()).ok()?;
+                let Some(asks) = self.find_single(&pod, gang.as_ref()).ok()? else {
+                    return Some(Nominated::Undecided);
+                };
                 let place = self.engine.placement(&gang::id(unit))?;
                 let (_, _, node) = place.iter().next()?;
                 let taken_in = self.is_taken_in(&asks, |_| Some(node.as_str()));
@@ -113,7 +136,9 @@ impl Driver {
             Unit::Group(_) => {
                 let (group, plan) = self.nominated_plan(unit)?;
                 let names = next::planned(&plan).map(|(pod, _)| pod.name.clone());
-                let asks = self.find(&unit.namespace, As::Gang(&group), names).ok()?;
+                let Some(asks) = self.find(unit, As::Gang(&group), names).ok()? else {
+                    return Some(Nominated::Undecided);
+                };
                 let planned = next::planned(&plan).map(|(pod, node)| (pod.name.as_str(), node));
                 let nodes: BTreeMap<&str, &str> = planned.collect();
                 let taken_in = self.is_taken_in(&asks, |pod| nodes.get(pod).copied());
@@ -130,7 +155,7 @@ impl Driver {
         self.engine
             .apply_draws(&gang::id(unit), asks.limits.draws());
         self.note_hours(&asks.limits);
-        Some(asks)
+        Some(Nominated::Asks(asks))
     }
 
     /// Whether the nodes of the pods take them by now: others may have come there that keep them out,

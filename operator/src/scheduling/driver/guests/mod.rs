@@ -5,6 +5,7 @@
 mod ended;
 mod find;
 mod holds;
+mod judge;
 mod places;
 mod preempt;
 mod single;
@@ -24,6 +25,7 @@ use trellis_api::PodGroup;
 use trellis_api::pod_group::PodGroupPhase;
 use trellis_scheduler::PodKey;
 
+use judge::Judgements;
 use tell::Telling;
 
 use super::avoided::Avoided;
@@ -44,6 +46,8 @@ pub(super) struct Guests {
     gangs: HashMap<Key, Guest>,
     /// The engine's names of pods: their own say nothing of their gang.
     names: HashMap<Key, PodKey>,
+    /// What policies decide on them.
+    judgements: Judgements,
     /// How often a gang was given a place: no two have pods of one name in the engine.
     places: u64,
     /// How often pods were told something: a task that has ended is known by that.

@@ -1,7 +1,6 @@
 //! The places of guest gangs: sought, found, and given up.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
@@ -10,6 +9,7 @@ use trellis_api::topology::TopologyMode;
 use trellis_api::{PodGroup, PodGroupSpec, Reason};
 
 use super::super::{Driver, Inside};
+use super::find::Nominated;
 use crate::key::Key;
 use crate::quota;
 use crate::scheduling::commit::{GuestPlan, JudgedBy};
@@ -108,15 +108,19 @@ impl Driver {
             // The place stands in the journal: it is gone on with once the task has ended.
             return;
         }
-        let asks = self.asks_for_place(unit, is_nominated || before == Inside::Nominated);
+        let found = self.asks_for_place(unit, is_nominated || before == Inside::Nominated);
         let world = self.committer.world();
-        if is_nominated && asks.is_none() && world.policies.active().is_none() {
-            // Nothing has been asked yet since we lead: the place is held for it.
+        let policies = world.policies.active();
+        let is_loaded = policies.is_some_and(|policies| policies.is_loaded(&unit.namespace));
+        let is_undecided = matches!(found, Some(Nominated::Undecided));
+        if is_undecided || (is_nominated && found.is_none() && !is_loaded) {
+            // Nothing has been decided yet, or since we lead: the place is held for it.
             if let Some(at) = Instant::now().checked_add(SOON) {
                 self.alarms.set(unit, at);
             }
             return;
         }
+        let asks = found.and_then(Nominated::asks);
         let fit = asks.filter(|asks| !busy && self.is_as_asked(unit, asks, &place));
         let (Some(asks), Some(uid)) = (fit, self.guest_uid(unit)) else {
             self.withdraw(unit);
@@ -127,7 +131,7 @@ impl Driver {
 
     /// What they ask for, who have a place. `for_it`: others have left for it, so that it is asked at
     /// once, and not after somebody else has the place. None: it is asked anew, or nothing is known.
-    fn asks_for_place(&mut self, unit: &Key, for_it: bool) -> Option<Arc<Asks>> {
+    fn asks_for_place(&mut self, unit: &Key, for_it: bool) -> Option<Nominated> {
         let before = self.guests.gangs.get(unit)?.asks.clone();
         let plan = self.nominated_plan(unit).map(|(_, plan)| plan);
         let counts_in = plan.and_then(|plan| plan.queue);
@@ -136,10 +140,14 @@ impl Driver {
         let anew = for_it || before.as_ref().is_some_and(|asks| asks.joins);
         let asks = match anew {
             true => self.find_nominated(unit),
-            false => before,
+            false => before.map(Nominated::Asks),
         };
         // The place is one of that queue, by its quota: in another a place is sought anew.
-        asks.filter(|asks| counts_in.is_none_or(|queue| queue == asks.queue))
+        let is_its_queue = |queue: &str| counts_in.as_deref().is_none_or(|own| own == queue);
+        asks.filter(|found| match found {
+            Nominated::Asks(asks) => is_its_queue(&asks.queue),
+            Nominated::Undecided => true,
+        })
     }
 
     /// The policies that allowed it are those that there are.
@@ -163,6 +171,7 @@ impl Driver {
     }
 
     fn bind_guests(&mut self, unit: &Key, uid: String, asks: &Asks, place: Place) {
+        self.guests.judgements.forget(unit);
         let world = self.committer.world().clone();
         let number = self.guests.gangs.get(unit).map_or(0, |state| state.place);
         let generation = match guests::unit(unit) {

@@ -25,6 +25,7 @@ const AWAITED: Duration = Duration::from_secs(30);
 impl Driver {
     /// Does what is to be done about one guest gang.
     pub(in super::super) fn advance_guest(&mut self, unit: &Key) {
+        self.committer.world().pass_turn(&unit.namespace);
         let state = self.guests.gangs.get(unit);
         if let Some(task) = state.and_then(|state| state.task.as_ref()) {
             // It is for who asks for it now: a plan that is not carried out is not begun.
@@ -107,7 +108,7 @@ impl Driver {
             Step::Withdraw => self.withdraw(unit),
             Step::Enqueue(names) => {
                 let retry = journal.retry_time.as_ref().map(|time| time.0);
-                let found = self.find(&unit.namespace, As::Gang(group), names);
+                let found = self.find(unit, As::Gang(group), names);
                 self.enqueue_found(unit, Some(&group.spec), found, retry, None);
             }
             Step::TakeOver => self.write(unit, journal::taken_over),
@@ -216,6 +217,7 @@ impl Driver {
         }
         self.withdraw(unit);
         self.guests.gangs.remove(unit);
+        self.guests.judgements.forget(unit);
         self.alarms.clear(unit);
         self.inherited.remove(unit);
         self.leaving.remove(unit);

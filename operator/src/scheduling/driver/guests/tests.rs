@@ -16,6 +16,7 @@ use crate::world::Watched;
 mod claims;
 mod grace;
 mod joined;
+mod judged;
 mod namespace;
 mod nominated;
 mod preempt;
@@ -47,7 +48,8 @@ fn pod(name: &str, labels: Value) -> SlimPod {
 impl Scene {
     /// One node of 8 GPUs, and a queue for all.
     fn new() -> Self {
-        let driver = driver();
+        let mut driver = driver();
+        driver.guests.judgements.at_once = true;
         let world = driver.committer.world().clone();
         let watched = Watched::new(&world);
         world.policies.replace(policies());

@@ -86,6 +86,7 @@ fn what_is_not_known_refuses_nobody() {
     );
     let unread = Judge {
         world: World::new().0,
+        policies: None,
         ..by
     };
     let answer = submits(&unread, json!({}));

@@ -1,5 +1,7 @@
 //! The claims of ephemeral volumes: made with their pod, and no other's.
 
+use trellis_policies::cedar::PodsQuestion;
+
 use super::*;
 use crate::scheduling::guests::asks;
 use crate::watch::{SlimClaim, SlimStorageClass};
@@ -11,7 +13,9 @@ impl Scene {
         let world = self.driver.committer.world();
         let pod = world.guests.get(&key("p")).unwrap();
         let pods = [("p".to_owned(), pod)];
-        let asked = asks::find(world, "team-a", asks::As::Alone, &pods);
+        let policies = world.policies.active();
+        let judge = |question: PodsQuestion| Some(question.decide(policies.as_deref()));
+        let asked = asks::find(world, "team-a", asks::As::Alone, &pods, judge);
         asked.err().map(|why| (why.reason, why.message))
     }
 

@@ -96,7 +96,8 @@ async fn a_place_in_one_queue_is_none_in_another() {
     ] {
         let mut scene = Scene::alike();
         if is_asked {
-            let asks = scene.driver.find_nominated(&unit()).unwrap();
+            let found = scene.driver.find_nominated(&unit()).unwrap();
+            let asks = found.asks().unwrap();
             assert_eq!(asks.queue, "default");
         }
         for name in PODS {

@@ -1,0 +1,85 @@
+//! Which policies have changed and are not loaded yet: those of the cluster, and those of each
+//! namespace, in the order in which they changed first.
+
+use std::collections::BTreeMap;
+
+use tokio::time::Instant;
+
+/// The cluster, or the namespace of that name.
+pub(super) type Scope = Option<String>;
+
+/// What has changed and is not loaded.
+#[derive(Debug, Default)]
+pub(super) struct Pending {
+    /// How many changes there were, of all scopes.
+    changes: u64,
+    scopes: BTreeMap<Scope, Unloaded>,
+}
+
+/// The changes of one scope that are not loaded.
+#[derive(Debug)]
+struct Unloaded {
+    /// Number of the latest change.
+    latest: u64,
+    /// All changes of the scope up to that number are loaded.
+    loaded: u64,
+    /// When the first of the others came.
+    since: Instant,
+}
+
+impl Pending {
+    /// An object of that scope is new, changed or gone.
+    pub(super) fn touch(&mut self, scope: Scope, now: Instant) {
+        self.changes = self.changes.saturating_add(1);
+        let changes = self.changes;
+        let unloaded = self.scopes.entry(scope).or_insert(Unloaded {
+            latest: changes,
+            loaded: changes.saturating_sub(1),
+            since: now,
+        });
+        unloaded.latest = changes;
+    }
+
+    /// The policies of that scope are those of its first `latest` changes.
+    pub(super) fn loaded(&mut self, scope: &Scope, latest: u64, now: Instant) {
+        let Some(unloaded) = self.scopes.get_mut(scope) else {
+            return;
+        };
+        if unloaded.latest <= latest {
+            self.scopes.remove(scope);
+        } else {
+            unloaded.loaded = latest;
+            unloaded.since = now;
+        }
+    }
+
+    /// Number of the latest change of a scope. None: all of it is loaded.
+    pub(super) fn latest(&self, scope: &Scope) -> Option<u64> {
+        self.scopes.get(scope).map(|unloaded| unloaded.latest)
+    }
+
+    /// True if all changes of the scope up to that number are loaded.
+    pub(super) fn is_loaded(&self, scope: &Scope, latest: Option<u64>) -> bool {
+        let loaded = self.scopes.get(scope).map(|unloaded| unloaded.loaded);
+        latest.is_none_or(|latest| loaded.is_none_or(|loaded| loaded >= latest))
+    }
+
+    /// The namespaces that have changed, the one that waits longest first, with when each began
+    /// to wait.
+    pub(super) fn namespaces(&self) -> Vec<(&str, Instant)> {
+        let mut all: Vec<_> = self
+            .scopes
+            .iter()
+            .filter_map(|(scope, unloaded)| Some((scope.as_deref()?, unloaded)))
+            .collect();
+        all.sort_by_key(|(_, unloaded)| unloaded.loaded);
+        all.into_iter()
+            .map(|(namespace, unloaded)| (namespace, unloaded.since))
+            .collect()
+    }
+
+    /// All is loaded.
+    pub(super) fn clear(&mut self) {
+        self.scopes.clear();
+    }
+}
