@@ -93,7 +93,7 @@ impl Member {
 
 /// Whether the objects of a part decide.
 #[derive(Clone, Debug)]
-enum Standing {
+enum LoadState {
     /// They do.
     Loaded,
     /// They have not been loaded yet: a forbid may be among them.
@@ -111,7 +111,7 @@ pub struct Part {
     hash: String,
     /// The stack that it takes to evaluate the deepest of them.
     pub(super) need: Need,
-    standing: Standing,
+    state: LoadState,
 }
 
 pub(super) type Add = fn(
@@ -145,8 +145,8 @@ impl Part {
             (key, member)
         });
         let members = members.collect();
-        let standing = excess.map_or(Standing::Loaded, Standing::Excess);
-        Self::assemble(schema, namespace, members, standing, Index::add)
+        let state = excess.map_or(LoadState::Loaded, LoadState::Excess);
+        Self::assemble(schema, namespace, members, state, Index::add)
     }
 
     /// A namespace that has objects which have not been loaded.
@@ -157,19 +157,19 @@ impl Part {
             index: Index::default(),
             hash: "awaited".to_owned(),
             need: Need::default(),
-            standing: Standing::Awaited,
+            state: LoadState::Awaited,
         }
     }
 
     /// The same without an index.
     pub(super) fn without_index(&self, schema: &Schema) -> Self {
-        let (members, standing) = (self.members.clone(), self.standing.clone());
+        let (members, state) = (self.members.clone(), self.state.clone());
         let namespace = self.namespace.as_deref();
         let part = Self::assemble(
             schema,
             namespace,
             members,
-            standing,
+            state,
             |index, _, object, enforcement, policies| index.add_flat(object, enforcement, policies),
         );
         Self {
@@ -182,17 +182,17 @@ impl Part {
         schema: &Schema,
         namespace: Option<&str>,
         members: BTreeMap<ObjectKey, Member>,
-        standing: Standing,
+        state: LoadState,
         add: Add,
     ) -> Self {
-        let is_loaded = matches!(standing, Standing::Loaded);
+        let is_loaded = matches!(state, LoadState::Loaded);
         let mut part = Self {
             hash: hash(namespace, is_loaded, &members),
             namespace: namespace.map(str::to_owned),
             members,
             index: Index::default(),
             need: Need::default(),
-            standing,
+            state,
         };
         if !is_loaded {
             return part;
@@ -231,13 +231,13 @@ impl Part {
     }
 
     pub(super) fn is_awaited(&self) -> bool {
-        matches!(self.standing, Standing::Awaited)
+        matches!(self.state, LoadState::Awaited)
     }
 
     pub(super) fn verdicts(&self) -> impl Iterator<Item = ObjectVerdict> {
-        let excess = match &self.standing {
-            Standing::Excess(problem) => Some(problem),
-            Standing::Loaded | Standing::Awaited => None,
+        let excess = match &self.state {
+            LoadState::Excess(problem) => Some(problem),
+            LoadState::Loaded | LoadState::Awaited => None,
         };
         self.members
             .values()
@@ -247,10 +247,10 @@ impl Part {
     /// Why nothing that these policies reach can be decided but by a forbid of the cluster.
     pub(super) fn undecided(&self) -> Option<Undecided> {
         let denies = |member: &Member| member.wanted.enforcement == Enforcement::Deny;
-        match &self.standing {
-            Standing::Loaded => None,
-            Standing::Awaited => Some(Undecided::NotSynced),
-            Standing::Excess(problem) => {
+        match &self.state {
+            LoadState::Loaded => None,
+            LoadState::Awaited => Some(Undecided::NotSynced),
+            LoadState::Excess(problem) => {
                 let is_any = self.members.values().any(denies);
                 is_any.then(|| Undecided::Excess(format!("{}: {}", problem.message, problem.fix)))
             }
@@ -260,7 +260,7 @@ impl Part {
     /// Objects that might forbid something here, if anybody could read them.
     pub(super) fn invalid(&self, subject: &Subject<'_>) -> impl Iterator<Item = String> {
         let reaching = self.members.values().filter(|member| {
-            matches!(self.standing, Standing::Loaded)
+            matches!(self.state, LoadState::Loaded)
                 && member.good.is_none()
                 && member.wanted.enforcement == Enforcement::Deny
                 && member.wanted.may_reach(subject)

@@ -165,7 +165,7 @@ impl<'a> As<'a> {
 }
 
 /// What policies decide on pods. None: that is not known yet.
-pub type Judged = Option<Result<AuthorizedPods, NotAuthorized>>;
+pub type PodsVerdict = Option<Result<AuthorizedPods, NotAuthorized>>;
 
 /// What these pods of one namespace ask for together. None: policies have not decided on them yet,
 /// of which `judge` says what is known.
@@ -177,7 +177,7 @@ pub fn find(
     namespace: &str,
     place: As<'_>,
     pods: &[(String, Arc<GuestPod>)],
-    judge: impl FnOnce(PodsQuestion) -> Judged,
+    judge: impl FnOnce(PodsQuestion) -> PodsVerdict,
 ) -> Result<Option<Asks>, Certificate> {
     let mut members = Vec::with_capacity(pods.len());
     for (name, pod) in pods {

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use trellis_policies::cedar::{PodsQuestion, Policies};
 
 use crate::key::Key;
-use crate::scheduling::guests::asks::Judged;
+use crate::scheduling::guests::asks::PodsVerdict;
 use crate::world::World;
 
 /// What is decided, by unit. Clones are the same.
@@ -26,7 +26,7 @@ struct Judgement {
     /// Version of the policies.
     version: String,
     /// None: it is being decided.
-    judged: Judged,
+    judged: PodsVerdict,
 }
 
 impl Judgement {
@@ -38,7 +38,7 @@ impl Judgement {
 impl Judgements {
     /// What the policies of now decide on it. None: they have not decided yet, and the unit is
     /// looked at again once they have.
-    pub(super) fn of(&self, world: &Arc<World>, unit: &Key, question: PodsQuestion) -> Judged {
+    pub(super) fn of(&self, world: &Arc<World>, unit: &Key, question: PodsQuestion) -> PodsVerdict {
         let policies = world.policies.active();
         let loaded = policies.filter(|policies| policies.is_loaded(&unit.namespace));
         let Some(policies) = loaded else {
