@@ -5,7 +5,7 @@ use std::fs;
 
 use anyhow::{Context as _, Result};
 
-use crate::binaries::{Binaries, Program, downloaded};
+use crate::binaries::{Binaries, Program, downloaded, not_built};
 use crate::control_plane::ControlPlane;
 use crate::process::Process;
 
@@ -18,6 +18,16 @@ const KINDS: [&str; 4] = [
     "issuers",
     "clusterissuers",
 ];
+
+/// The reason why there is no cert-manager on this machine, and none is built: one line.
+#[must_use]
+pub fn unable() -> Option<String> {
+    match Binaries::has(Program::CertManager) {
+        Ok(true) => None,
+        Ok(false) => not_built("cert-manager", "3 minutes"),
+        Err(error) => Some(format!("{error:#}")),
+    }
+}
 
 /// Its CRDs, but for those of ACME.
 ///

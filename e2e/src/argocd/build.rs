@@ -1,6 +1,5 @@
 //! Building Argo CD and kstatus from Go modules, once a machine.
 
-use std::env;
 use std::fs::{self, File};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
@@ -10,11 +9,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-use crate::binaries::cache;
+use crate::binaries::{cache, not_built};
 
-/// With the value `build` whoever needs Argo CD builds it. Without, it is used where it is there:
-/// most who run all tests would not wait for it.
-const PERMISSION: &str = "TRELLIS_ARGOCD";
 /// How often a build says that it is still alive.
 const STILL_BUILDING: Duration = Duration::from_secs(30);
 const ARGO_CD: &str = "github.com/argoproj/argo-cd/v3";
@@ -192,12 +188,10 @@ pub fn unable(program: Program) -> Option<String> {
     if program.is_built() {
         return None;
     }
-    let may_build = env::var(PERMISSION).is_ok_and(|value| value == "build");
-    if program == Program::ArgoCd && !may_build {
-        let usually = program.usually();
-        return Some(format!(
-            "Argo CD is not built: set {PERMISSION}=build to build it, once, in {usually}"
-        ));
+    if program == Program::ArgoCd
+        && let Some(why) = not_built("Argo CD", program.usually())
+    {
+        return Some(why);
     }
     (!runs("go", "version")).then(|| format!("{name} is not built: install Go 1.26 or newer"))
 }

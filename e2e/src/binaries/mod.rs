@@ -19,6 +19,17 @@ use anyhow::Result;
 pub use module::downloaded;
 pub use version::KUBERNETES_VERSION;
 
+/// With the value `all`, tests build programs of other projects that take many minutes: Argo CD
+/// and cert-manager. Without it, the tests that need one run where it is built already.
+const BUILD: &str = "TRELLIS_BUILD";
+
+/// The reason why a program that takes long to build is not there: one line. None: it may be built.
+pub(crate) fn not_built(name: &str, usually: &str) -> Option<String> {
+    let may_build = env::var(BUILD).is_ok_and(|value| value == "all");
+    let why = format!("{name} is not built: set {BUILD}=all to build it, once, in {usually}");
+    (!may_build).then_some(why)
+}
+
 /// A program that the control plane consists of, or that tests call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Program {
@@ -89,6 +100,16 @@ pub struct Binaries {
 }
 
 impl Binaries {
+    /// True if `program` is there without a build.
+    ///
+    /// # Errors
+    ///
+    /// When the user has no cache folder.
+    pub fn has(program: Program) -> Result<bool> {
+        let cached = cache::folder(program)?.join(program.name());
+        Ok(cached.is_file() || find_installed(&installed_folders(), program).is_some())
+    }
+
     /// Finds each of `programs`, and builds those that are nowhere. A build takes minutes, shows
     /// its progress on stderr and happens once a machine; other processes wait for it.
     ///

@@ -20,7 +20,7 @@ use crate::nodes::{self, LONG, Nodes, WAIT};
 
 pub(crate) fn trial() -> Trial {
     let name = "on_real_nodes_certificates_of_cert_manager_are_renewed_without_a_gap";
-    nodes::trial(name, test)
+    nodes::trial_with(name, cert_manager::unable, test)
 }
 
 async fn test(helm: Helm) -> Result<()> {

@@ -32,8 +32,18 @@ pub(crate) fn trial(
     name: &'static str,
     test: impl AsyncFnOnce(Helm) -> Result<()> + Send + 'static,
 ) -> Trial {
-    Trial::ignorable_test(name, || {
-        if let Some(why) = real_nodes::unable().or_else(image::unable) {
+    trial_with(name, || None, test)
+}
+
+/// A [`trial`] that `unable` may give one more reason not to run.
+pub(crate) fn trial_with(
+    name: &'static str,
+    unable: fn() -> Option<String>,
+    test: impl AsyncFnOnce(Helm) -> Result<()> + Send + 'static,
+) -> Trial {
+    Trial::ignorable_test(name, move || {
+        let why = real_nodes::unable().or_else(image::unable);
+        if let Some(why) = why.or_else(unable) {
             return Ok(Completion::ignored_with(why));
         }
         let tested = Helm::find_or_build().and_then(|helm| RUNTIME.block_on(test(helm)));

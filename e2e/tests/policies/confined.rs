@@ -11,7 +11,7 @@ use serde_json::json;
 use trellis_api::TrainingJob;
 use trellis_e2e::jobs::SOON;
 use trellis_e2e::operator::{ACCOUNT, NAMESPACE};
-use trellis_e2e::wait::{wait_for, wait_gone};
+use trellis_e2e::wait::{eventually, wait_for, wait_gone};
 
 use super::people::{self, person};
 use super::{shared, site};
@@ -47,6 +47,18 @@ async fn in_a_labelled_namespace_only_trellis_writes_network_policies() {
     let label = json!({"metadata": {"labels": {"trellis.dev/network-policies": "operator"}}});
     let (label, by) = (Patch::Merge(label), PatchParams::default());
     namespaces.patch(site.name(), &by, &label).await.unwrap();
+    // The API server finds the namespaces that a policy selects by its own watch.
+    eventually(SOON, || async {
+        let dry_run = PostParams {
+            dry_run: true,
+            ..PostParams::default()
+        };
+        let answer = networks.create(&dry_run, &opens("own")).await;
+        anyhow::ensure!(answer.is_err(), "the label does not count yet");
+        Ok(())
+    })
+    .await
+    .unwrap();
     refused(networks.create(&params, &opens("own")).await, OWN);
     let wider = Patch::Merge(json!({"spec": {"ingress": [{}], "policyTypes": ["Ingress"]}}));
     refused(networks.patch("before", &by, &wider).await, OWN);
