@@ -123,15 +123,35 @@ impl Engine {
         if ways.cut {
             self.leave_open(gang, &mut closed);
         }
-        for way in held {
-            for ground in self.eviction_grounds(gang, way, now, &mut closed.wake) {
-                let asks = (gang, before.preempted);
-                if let Some(plan) = self.make_room(asks, (way, &ground), &mut closed.wake) {
-                    return Ok(Start::After(Box::new(plan)));
+        match self.make_room_in_any((gang, before.preempted), &held, now, &mut closed.wake) {
+            Some(plan) => Ok(Start::After(Box::new(plan))),
+            None => Err(closed),
+        }
+    }
+
+    /// Returns the plan of the first way in which only surplus leaves and gangs of queues that
+    /// owe what they hold; otherwise the first plan found. Changes nothing.
+    fn make_room_in_any(
+        &mut self,
+        (gang, preempted): (&Gang, bool),
+        ways: &[&Way],
+        now: Time,
+        wake: &mut Wake,
+    ) -> Option<Plan> {
+        let mut first: Option<Plan> = None;
+        for way in ways {
+            for ground in self.eviction_grounds(gang, way, now, wake) {
+                let Some(plan) = self.make_room((gang, preempted), (way, &ground), wake) else {
+                    continue;
+                };
+                // Where a start is only tried, no plan is carried out.
+                if self.backfill.ignored || plan.takes_only_what_is_owed() {
+                    return Some(plan);
                 }
+                first.get_or_insert(plan);
             }
         }
-        Err(closed)
+        first
     }
 
     /// Not every way has been tried: what is true of those is not certain.

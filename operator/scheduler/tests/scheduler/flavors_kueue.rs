@@ -238,3 +238,33 @@ fn rows_of_kueues_flavor_assigner() {
         assert_eq!(given(case), case.given, "{}", case.name);
     }
 }
+
+/// The first flavor would do if a gang of the own queue left, the second if another queue gave
+/// back what it borrows.
+#[test]
+fn a_borrower_of_a_later_flavor_leaves_before_a_gang_of_the_own_queue() {
+    let mut engine = one_of_each(&["one", "two"]);
+    engine.apply_queue(Queue {
+        resource_groups: vec![],
+        ..flavored("root", None, &[])
+    });
+    engine.apply_queue(Queue {
+        preemption: Preemption {
+            within_queue: WithinQueue::LowerPriority,
+            reclaim: Reclaim::Any,
+            ..Preemption::default()
+        },
+        ..flavored("a", Some("root"), &[("one", 4), ("two", 4)])
+    });
+    engine.apply_queue(flavored("b", Some("root"), &[("one", 0), ("two", 0)]));
+    engine.apply_gang(Gang {
+        priority: -1,
+        ..of_flavor("a", "own", 4, &["one"])
+    });
+    engine.apply_gang(of_flavor("b", "lent", 4, &["two"]));
+    let mut said = cycle(&mut engine);
+    said.sort();
+    assert_eq!(said, ["+lent", "+own"]);
+    engine.apply_gang(of_flavor("a", "w", 4, &[]));
+    assert_eq!(cycle(&mut engine), ["!w lent"]);
+}

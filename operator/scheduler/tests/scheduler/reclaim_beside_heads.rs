@@ -56,8 +56,37 @@ fn a_gang_within_nominal_starts_while_the_head_waits_for_another_queue() {
     assert_eq!(at(&mut engine, seconds(1_001)), ["+large"]);
 }
 
-/// The quota that gangs of its own queue hold comes back to the head: a later gang leaves
-/// it that.
+/// `a` holds 12 of its 16 GPUs, `b` all of its own.
+fn both_run() -> Engine {
+    let mut engine = lent_out();
+    engine.delete_gang(&id("borrows"));
+    engine.apply_gang(submitted("a", 1, "first", 12));
+    engine.apply_gang(submitted("b", 1, "b-own", 16));
+    assert_eq!(at(&mut engine, seconds(1)), ["+first", "+b-own"]);
+    engine
+}
+
+/// The head is within nominal quota once the gangs of its queue have ended: a later gang
+/// leaves it that.
+#[test]
+fn a_gang_within_nominal_waits_for_a_head_within_nominal() {
+    let mut engine = both_run();
+    // What `b` has of its own never comes to the head.
+    let mut b = below("b", Some("all"), 16, RECLAIM);
+    for flavor in &mut b.resource_groups[0].flavors {
+        for quota in flavor.quotas.values_mut() {
+            quota.lending_limit = Some(0);
+        }
+    }
+    engine.apply_queue(b);
+    engine.apply_gang(submitted("a", 100, "head", 14));
+    assert_eq!(at(&mut engine, seconds(100)), ["-head QuotaExceeded"]);
+    engine.apply_gang(submitted("a", 1_000, "own", 4));
+    assert_eq!(at(&mut engine, seconds(1_000)), ["-own Reserved"]);
+}
+
+/// The quota that gangs of its own queue hold comes back to the head: a later gang leaves it
+/// that.
 #[test]
 fn a_gang_within_nominal_waits_for_a_head_that_waits_for_their_own_queue() {
     let mut engine = lent_out();
@@ -68,6 +97,41 @@ fn a_gang_within_nominal_waits_for_a_head_that_waits_for_their_own_queue() {
     assert_eq!(at(&mut engine, seconds(100)), ["-large QuotaExceeded"]);
     engine.apply_gang(submitted("a", 1_000, "own", 4));
     assert_eq!(at(&mut engine, seconds(1_000)), ["-own Reserved"]);
+}
+
+/// The head has enough without what `b` gives back.
+#[test]
+fn a_gang_within_nominal_reclaims_what_a_head_within_nominal_does_not_need() {
+    let mut engine = both_run();
+    engine.apply_gang(submitted("b", 2, "b-lent", 4));
+    assert_eq!(at(&mut engine, seconds(2)), ["+b-lent"]);
+    engine.apply_gang(submitted("a", 100, "head", 8));
+    assert_eq!(at(&mut engine, seconds(100)), ["-head QuotaExceeded"]);
+    engine.apply_gang(submitted("a", 1_000, "own", 4));
+    assert_eq!(at(&mut engine, seconds(1_000)), ["!own b-lent"]);
+}
+
+/// The head asks for no more than the quota of its department, and only gangs of its own queue
+/// stand in its way: jobs that come later leave it what they give back.
+#[test]
+fn a_gang_within_nominal_waits_for_a_head_within_the_quota_of_its_department() {
+    let mut engine = engine(gpu_nodes(2));
+    engine.apply_queue(below("org", None, 0, Preemption::default()));
+    engine.apply_queue(below("department", Some("org"), 4, Preemption::default()));
+    engine.apply_queue(below("team", Some("department"), 12, RECLAIM));
+    engine.apply_gang(submitted("team", 0, "first", 4));
+    engine.apply_gang(submitted("team", 0, "second", 4));
+    let mut said = at(&mut engine, seconds(0));
+    said.sort();
+    assert_eq!(said, ["+first", "+second"]);
+    engine.apply_gang(submitted("team", 100, "head", 14));
+    assert_eq!(at(&mut engine, seconds(100)), ["-head QuotaExceeded"]);
+    engine.apply_gang(submitted("team", 1_000, "later", 4));
+    assert_eq!(at(&mut engine, seconds(1_000)), ["-later Reserved"]);
+    engine.delete_gang(&id("first"));
+    engine.delete_gang(&id("second"));
+    let said = at(&mut engine, seconds(1_001));
+    assert!(said.contains(&"+head".to_owned()), "{said:?}");
 }
 
 /// The head waits for memory that no quota gives back, on the only node.

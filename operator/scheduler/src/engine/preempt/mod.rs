@@ -32,6 +32,17 @@ pub(super) struct Plan {
     pub(super) victims: Vec<Leaver>,
 }
 
+impl Plan {
+    /// True if only surplus leaves, and gangs of queues that owe what they hold.
+    pub(super) fn takes_only_what_is_owed(&self) -> bool {
+        let is_owed = |leaver: &Leaver| match leaver.because {
+            Because::Borrows | Because::Surplus | Because::Drained => true,
+            Because::LaterInQueue | Because::LowerPriority => false,
+        };
+        self.victims.iter().all(is_owed)
+    }
+}
+
 /// A gang that leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Leaver {
