@@ -20,6 +20,7 @@ mod restart;
 mod scene;
 mod stale;
 mod stamp;
+mod swapped;
 mod tools;
 mod webhook;
 mod webhook_certificate;

@@ -15,15 +15,17 @@ use super::{Commands, WriteError};
 use crate::watch::BoundBy;
 
 impl Commands {
-    /// Binds one incarnation of a pod to a node: it bears from then on by what.
+    /// Binds one incarnation of a pod to a node, and annotates it with `by`. If a version is given
+    /// and the pod has changed since, the API server refuses.
     ///
     /// # Errors
-    /// As [`WriteError`] tells: `Conflict` if it is another, goes, has scheduling gates, or is bound.
+    /// As [`WriteError`] tells: `Conflict` if it is another, has changed since that version, goes,
+    /// has scheduling gates, or is bound.
     pub async fn bind(
         &self,
         namespace: &str,
         name: &str,
-        uid: &str,
+        (uid, version): (&str, Option<&str>),
         node: &str,
         by: BoundBy<'_>,
     ) -> Result<(), WriteError> {
@@ -41,11 +43,13 @@ impl Commands {
         if !by.flavors.is_empty() {
             annotations.insert(names::FLAVORS, json!(by.flavors).to_string());
         }
+        // `BindingREST.Create` of the API server takes uid and resourceVersion as preconditions.
         let body = json!({
             "apiVersion": "v1",
             "kind": "Binding",
             "metadata": {
-                "namespace": namespace, "name": name, "uid": uid, "annotations": annotations,
+                "namespace": namespace, "name": name, "uid": uid, "resourceVersion": version,
+                "annotations": annotations,
             },
             "target": {"apiVersion": "v1", "kind": "Node", "name": node},
         });

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Service;
 use parking_lot::Mutex;
 use tokio::time::Instant;
-use trellis_api::QueueResources;
+use trellis_api::ResourcesPerGpu;
 use trellis_api::job::{CompiledObject, JobProfile};
 use trellis_compiler::{CompiledJob, Need, Profile, Settings, hash_of};
 use trellis_policies::AuthorizedJob;
@@ -32,7 +32,7 @@ struct Inputs {
     uid: String,
     generation: Option<i64>,
     queue: Result<Object, Held>,
-    queue_resources: QueueResources,
+    queue_resources: Option<ResourcesPerGpu>,
     priority: Result<(Option<String>, i32), Held>,
     namespace_labels: Option<BTreeMap<String, String>>,
     labels: Option<BTreeMap<String, String>>,
@@ -60,7 +60,8 @@ impl Inputs {
             uid: seen.uid().to_owned(),
             generation: seen.job.metadata.generation,
             queue,
-            queue_resources: seen.queue_resources.clone(),
+            // The queue's name is left out because a stored plan does not record it.
+            queue_resources: seen.queue_resources.per_gpu(),
             priority: seen.priority.clone(),
             namespace_labels: seen.namespace_labels.clone(),
             labels: seen.job.metadata.labels.clone(),

@@ -97,6 +97,9 @@ pub struct Controller {
     settings: Arc<Settings>,
     story: Story,
     builds: Arc<Builds>,
+    /// Until then jobs wait for the policies of their namespace to be loaded. None: the cluster's
+    /// policies have not been loaded.
+    patient_until: Mutex<Option<Instant>>,
     references: References,
     /// When counts were last written, by job: throttling only, nothing rests on it.
     counted: Mutex<HashMap<Key, Instant>>,
@@ -119,6 +122,7 @@ impl Controller {
             settings: Arc::new(settings),
             story,
             builds: Arc::default(),
+            patient_until: Mutex::default(),
             references: References::default(),
             counted: Mutex::default(),
             unheard: Mutex::default(),
@@ -155,6 +159,7 @@ impl Controller {
         if tokio::time::timeout(POLICIES, loaded).await.is_err() {
             warn!("the policies have not been read: nothing is allowed");
         }
+        *self.patient_until.lock() = Instant::now().checked_add(POLICIES);
         let workers = Arc::new(Semaphore::new(WORKERS));
         loop {
             let key = self.world.work.next().await;
@@ -228,6 +233,10 @@ impl Controller {
     /// What the job is built into, of what was seen. None: it is being built, off the workers of
     /// the runtime, and looked at again once that is done.
     fn build(&self, key: &Key, mut seen: Surrounded) -> Option<(Surrounded, Arc<Build>)> {
+        if let Some(patience) = self.awaits_policies(&seen) {
+            self.world.work.add_after(key.clone(), patience);
+            return None;
+        }
         let unbuilt = match self.builds.known(key, &mut seen) {
             Ok(build) => return Some((seen, build)),
             Err(unbuilt) => unbuilt,
@@ -244,6 +253,16 @@ impl Controller {
             turn.evaluate(policies, make).await;
         });
         None
+    }
+
+    /// How long a job still waits, after a start, for the policies of its namespace to be loaded.
+    /// The wait keeps a gang that is being committed from being undone. None: they are loaded, or
+    /// the time is over and the job says so.
+    fn awaits_policies(&self, seen: &Surrounded) -> Option<Duration> {
+        let policies = seen.policies.as_ref()?;
+        let until = (*self.patient_until.lock())?;
+        let left = until.checked_duration_since(Instant::now())?;
+        (!policies.is_loaded(seen.namespace())).then_some(left)
     }
 
     /// One pass over one job. Gives the time to look again.

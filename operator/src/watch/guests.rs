@@ -229,6 +229,8 @@ pub struct GuestIndex {
 #[derive(Debug, Default)]
 struct Inner {
     pods: HashMap<Key, Arc<GuestPod>>,
+    /// The resource version of each as the watch has shown it last.
+    versions: HashMap<Key, String>,
     /// Names of the pods that name a PodGroup, by its key.
     groups: HashMap<Key, BTreeSet<String>>,
 }
@@ -278,6 +280,15 @@ impl GuestIndex {
                 known.is_some_and(|known| known.is_believed) || believes(now, known.is_none());
         }
         let mut inner = self.inner.write();
+        match pod
+            .metadata
+            .resource_version
+            .as_ref()
+            .filter(|_| now.is_some())
+        {
+            Some(version) => inner.versions.insert(key.clone(), version.clone()),
+            None => inner.versions.remove(key),
+        };
         let before = inner.pods.get(key).cloned();
         if let (Some(before), Some(now)) = (&before, &mut now)
             && before.uid == now.uid
@@ -382,6 +393,7 @@ impl GuestIndex {
     pub fn delete(&self, key: &Key, uid: &str) -> Option<Arc<GuestPod>> {
         let mut inner = self.inner.write();
         inner.pods.get(key).filter(|pod| pod.uid == uid)?;
+        inner.versions.remove(key);
         inner.take(key)
     }
 
@@ -389,6 +401,16 @@ impl GuestIndex {
     #[must_use]
     pub fn get(&self, pod: &Key) -> Option<Arc<GuestPod>> {
         self.inner.read().pods.get(pod).cloned()
+    }
+
+    /// The resource version at which the watch has shown this incarnation of a pod last, with
+    /// this spec. None: it shows another.
+    #[must_use]
+    pub fn version_with(&self, pod: &Key, uid: &str, judged: &JudgedSpec) -> Option<String> {
+        let inner = self.inner.read();
+        let there = inner.pods.get(pod).filter(|there| there.uid == uid)?;
+        let version = inner.versions.get(pod);
+        version.filter(|_| there.judged.is_like(judged)).cloned()
     }
 
     /// The pods that name the PodGroup.

@@ -20,7 +20,8 @@ const PARTS: [&str; 3] = ["images", "tolerations", "resources"];
 
 impl JudgedSpec {
     /// Of a spec that is seen for the first time.
-    pub(super) fn of(spec: &SlimPodSpec) -> Self {
+    #[must_use]
+    pub fn of(spec: &SlimPodSpec) -> Self {
         let mut images = DefaultHasher::new();
         let mut tolerations = DefaultHasher::new();
         let mut resources = DefaultHasher::new();
@@ -40,6 +41,14 @@ impl JudgedSpec {
             resources: resources.finish(),
             changed: [false; 3],
         }
+    }
+
+    /// True if images, tolerations and resources are the same. Policies also judge labels, which
+    /// are not compared.
+    #[must_use]
+    pub fn is_like(&self, other: &Self) -> bool {
+        let judged = |spec: &Self| (spec.images, spec.tolerations, spec.resources);
+        judged(self) == judged(other)
     }
 
     /// The same pod as it was seen before: what had changed stays changed. True if more has.

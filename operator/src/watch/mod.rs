@@ -33,6 +33,7 @@ pub use guests::{BoundBy, Flavors, GuestIndex, GuestPod, Guests};
 pub use health::{GIVEN_UP_AFTER, Health, LOST_AFTER, News, NodeHealth};
 pub use item::Undecodable;
 pub(crate) use item::object;
+pub use judged::JudgedSpec;
 pub(crate) use pod_view::phase;
 pub use pod_view::{Checkpoint, Obstacle, PodPhase, PodView, Stuck};
 pub use pods::{Change, PodIndex, Pods};

@@ -49,7 +49,7 @@ impl Watched {
         let mut unreadable = self.world.policies.unreadable.write();
         store.observed(key.clone(), object);
         changed |= unreadable.remove(&object_key(&key)).is_some();
-        drop(unreadable);
+        // Count the change before readers get the lock: placements wait only for counted changes.
         if changed {
             self.world.policies.touch(&key);
         }
@@ -64,7 +64,6 @@ impl Watched {
         let mut unreadable = self.world.policies.unreadable.write();
         unreadable.insert(object_key(key), object);
         store.remove(key);
-        drop(unreadable);
         self.world.policies.touch(key);
     }
 
@@ -75,7 +74,6 @@ impl Watched {
             unreadable.remove(&object);
         }
         store.deleted(key, uid);
-        drop(unreadable);
         self.world.policies.touch(key);
     }
 }

@@ -21,7 +21,7 @@ use crate::scheduling::guests::next::planned;
 use crate::scheduling::guests::plan::flavors_of;
 use crate::scheduling::guests::{self, Unit};
 use crate::scheduling::{Feed, journal};
-use crate::watch::{BoundBy, Flavors, GuestPod, SlimPod};
+use crate::watch::{BoundBy, Flavors, GuestPod, JudgedSpec, SlimPod};
 
 /// Bindings of one gang that are under way at once.
 const BINDINGS: usize = 32;
@@ -45,7 +45,7 @@ pub struct GuestPlan {
     pub mounts: Mounts,
     /// Since when they have waited. None: an earlier leader knew.
     pub since: Option<Timestamp>,
-    /// By what it was decided that they may. None: the plan is written down already.
+    /// By what it was decided that they may. None: an earlier leader knew.
     pub judged: Option<JudgedBy>,
 }
 
@@ -254,7 +254,9 @@ impl Committer {
             };
             let node = run.node.as_str();
             for pod in run.pods.iter().filter(|pod| !is_bound(pod, node)) {
-                futures.push(self.bind_one(unit, pod, node, by, stop));
+                let specs = wanted.judged.as_ref().map(|judged| &judged.specs);
+                let judged = specs.and_then(|specs| specs.get(&pod.name));
+                futures.push(self.bind_one(unit, (pod, judged), node, by, stop));
             }
         }
         let mut bindings = stream::iter(futures).buffer_unordered(BINDINGS);
@@ -275,24 +277,27 @@ impl Committer {
     async fn bind_one(
         &self,
         unit: &Key,
-        pod: &PlannedPod,
+        (pod, judged): (&PlannedPod, Option<&JudgedSpec>),
         node: &str,
         by: BoundBy<'_>,
         stop: &CancellationToken,
     ) -> Result<(), Outcome> {
         let key = Key::new(&unit.namespace, &pod.name);
-        let refused = |why: String| {
-            let message = format!("pod {:?} was not bound: {why}", pod.name);
-            Outcome::Undo(Reason::PodRefused, message)
+        let refused = |why: String| was_refused(pod, &why);
+        // Users may change a pod until it is bound, and policies have judged it as it was.
+        let mut version = match judged {
+            None => None,
+            Some(judged) => Some(self.version_as_judged(&key, pod, judged)?),
         };
         let mut tries: u32 = 0;
         loop {
             if stop.is_cancelled() {
                 return Ok(());
             }
+            let incarnation = (pod.uid.as_str(), version.as_deref());
             let bound = self
                 .commands
-                .bind(&key.namespace, &key.name, &pod.uid, node, by)
+                .bind(&key.namespace, &key.name, incarnation, node, by)
                 .await;
             let last = match bound {
                 Ok(()) => {
@@ -330,6 +335,56 @@ impl Committer {
             tokio::select! {
                 () = stop.cancelled() => return Ok(()),
                 () = tokio::time::sleep(pause) => {}
+            }
+            if let Some(judged) = judged {
+                version = self.read_as_judged(&key, pod, judged).await?.or(version);
+            }
+        }
+    }
+
+    /// The version at which the watch has shown the pod last.
+    ///
+    /// # Errors
+    /// The pod is gone, or its spec is not the one that policies have judged.
+    fn version_as_judged(
+        &self,
+        key: &Key,
+        pod: &PlannedPod,
+        judged: &JudgedSpec,
+    ) -> Result<String, Outcome> {
+        let version = self.world.guests.version_with(key, &pod.uid, judged);
+        version.ok_or_else(|| {
+            let there = self.world.guests.get(key);
+            match there.is_some_and(|there| there.uid == pod.uid) {
+                true => has_changed(pod),
+                false => was_refused(pod, "it is gone"),
+            }
+        })
+    }
+
+    /// The version of the pod as the API server has it now, whatever the watch has shown. None: it
+    /// was not read.
+    ///
+    /// # Errors
+    /// As for [`Self::version_as_judged`].
+    async fn read_as_judged(
+        &self,
+        key: &Key,
+        pod: &PlannedPod,
+        judged: &JudgedSpec,
+    ) -> Result<Option<String>, Outcome> {
+        let there: Result<Option<SlimPod>, _> = self.commands.get(&key.namespace, &key.name).await;
+        match there {
+            Ok(Some(there)) if there.metadata.uid.as_ref() == Some(&pod.uid) => {
+                match JudgedSpec::of(&there.spec).is_like(judged) {
+                    true => Ok(there.metadata.resource_version),
+                    false => Err(has_changed(pod)),
+                }
+            }
+            Ok(_) => Err(was_refused(pod, "it is gone")),
+            Err(error) => {
+                warn!(pod = %key, %error, "the pod was not read");
+                Ok(None)
             }
         }
     }
@@ -408,11 +463,21 @@ impl Committer {
     }
 }
 
+/// A pod of the plan cannot be bound: the plan is undone.
+fn was_refused(pod: &PlannedPod, why: &str) -> Outcome {
+    let message = format!("pod {:?} was not bound: {why}", pod.name);
+    Outcome::Undo(Reason::PodRefused, message)
+}
+
+fn has_changed(pod: &PlannedPod) -> Outcome {
+    was_refused(pod, "its spec has changed since policies judged it")
+}
+
 /// How a pod is bound that could not be.
 enum Bound {
     /// By this very plan.
     AsPlanned,
-    /// It may be yet.
+    /// Not bound, and it may still be.
     NotYet,
     /// Somebody else has bound it, or it is gone, goes, or is not to be bound.
     Never,

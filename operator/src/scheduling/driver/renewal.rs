@@ -78,7 +78,8 @@ impl Driver {
                 continue;
             };
             // Another reason is for the engine to tell: it knows when it has changed.
-            if renewed.has_reason_of(told) && renewed.message != told.message {
+            let is_written = told.is_renewed && renewed.message == told.message;
+            if renewed.has_reason_of(told) && !is_written {
                 *told = renewed;
                 drop(certificates);
                 world.work.add(job);

@@ -23,7 +23,7 @@ use crate::quota::JobLimits;
 use crate::scheduling::binding::Mounts;
 use crate::scheduling::journal;
 use crate::scheduling::unsupported;
-use crate::watch::GuestPod;
+use crate::watch::{GuestPod, JudgedSpec};
 use crate::world::{Certificate, World};
 
 /// Pods that ask for the same.
@@ -64,6 +64,8 @@ pub struct Asks {
     pub joins: bool,
     /// Policies allow it.
     pub allowed: AuthorizedPods,
+    /// The specs that they allow, by the names of the pods.
+    pub judged: BTreeMap<String, JudgedSpec>,
     /// The limits of QuotaPolicies that it draws on.
     pub limits: Arc<JobLimits>,
     /// The ServiceAccounts by which it does.
@@ -281,6 +283,10 @@ pub fn find(
         active_seconds,
         joins,
         allowed,
+        judged: members
+            .iter()
+            .map(|m| (m.name.to_owned(), m.pod.judged))
+            .collect(),
         limits: Arc::new(limits),
         accounts: total.accounts,
     }))

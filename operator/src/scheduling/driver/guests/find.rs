@@ -53,8 +53,11 @@ impl Driver {
         near: Option<(String, String)>,
     ) {
         match found {
-            // It is looked at again once that is known.
-            Ok(None) => {}
+            // It is looked at again once that is known, and gets no place by what it asked before.
+            Ok(None) => {
+                let state = self.guests.gangs.entry(unit.clone()).or_default();
+                state.asks_anew = true;
+            }
             Ok(Some(asks)) => self.enqueue_asks(unit, group, asks, retry, near),
             Err(why) => {
                 self.withdraw(unit);

@@ -67,6 +67,9 @@ struct Guest {
     deletions: Deletions,
     /// What it asks for, since it was last looked at.
     asks: Option<Arc<Asks>>,
+    /// The request has changed, and policies have not decided on the new one yet: the unit gets no
+    /// place by `asks`.
+    asks_anew: bool,
     /// The pods that the engine has in its place.
     held: Vec<Held>,
     /// Of a gang that has its place: what those ask for together that are to stay in it, and those
@@ -107,6 +110,7 @@ impl Guest {
         self.joins = asks.joins;
         self.limits = Some(asks.limits.clone());
         self.asks = Some(asks);
+        self.asks_anew = false;
     }
 }
 

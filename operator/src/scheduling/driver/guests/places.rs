@@ -132,7 +132,8 @@ impl Driver {
     /// What they ask for, who have a place. `for_it`: others have left for it, so that it is asked at
     /// once, and not after somebody else has the place. None: it is asked anew, or nothing is known.
     fn asks_for_place(&mut self, unit: &Key, for_it: bool) -> Option<Nominated> {
-        let before = self.guests.gangs.get(unit)?.asks.clone();
+        let state = self.guests.gangs.get(unit)?;
+        let (before, asks_anew) = (state.asks.clone(), state.asks_anew);
         let plan = self.nominated_plan(unit).map(|(_, plan)| plan);
         let counts_in = plan.and_then(|plan| plan.queue);
         let counts_in = counts_in.or_else(|| before.as_ref().map(|asks| asks.queue.clone()));
@@ -140,7 +141,7 @@ impl Driver {
         let anew = for_it || before.as_ref().is_some_and(|asks| asks.joins);
         let asks = match anew {
             true => self.find_nominated(unit),
-            false => before.map(Nominated::Asks),
+            false => before.filter(|_| !asks_anew).map(Nominated::Asks),
         };
         // The place is one of that queue, by its quota: in another a place is sought anew.
         let is_its_queue = |queue: &str| counts_in.as_deref().is_none_or(|own| own == queue);
@@ -301,5 +302,6 @@ pub(super) fn judged_by(asks: &Asks) -> JudgedBy {
         at: Instant::now(),
         policies: asks.allowed.version().to_owned(),
         quotas: asks.limits.version,
+        specs: asks.judged.clone(),
     }
 }

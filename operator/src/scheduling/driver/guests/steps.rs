@@ -25,7 +25,11 @@ const AWAITED: Duration = Duration::from_secs(30);
 impl Driver {
     /// Does what is to be done about one guest gang.
     pub(in super::super) fn advance_guest(&mut self, unit: &Key) {
+        self.take_next_step(unit);
         self.committer.world().pass_turn(&unit.namespace);
+    }
+
+    fn take_next_step(&mut self, unit: &Key) {
         let state = self.guests.gangs.get(unit);
         if let Some(task) = state.and_then(|state| state.task.as_ref()) {
             // It is for who asks for it now: a plan that is not carried out is not begun.

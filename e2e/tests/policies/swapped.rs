@@ -1,0 +1,97 @@
+//! An external pod is bound as policies have judged it, and not as its user has changed it since.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use k8s_openapi::api::core::v1::{Pod, PodCondition};
+use kube::Api;
+use kube::api::{Patch, PatchParams, PostParams};
+use serde_json::json;
+use trellis_e2e::cluster::{Nodes, SCOPE};
+use trellis_e2e::jobs::SOON;
+use trellis_e2e::operator::{self, Launch, Operator};
+use trellis_e2e::proxy::{Fault, Verb};
+use trellis_e2e::site::Site;
+use trellis_e2e::wait::{eventually, wait_for};
+
+use super::people::{self, person};
+use super::program;
+use super::scene::{about, active, apply};
+
+const ALLOWED: &str = "registry.example/allowed:1";
+const FORBIDDEN: &str = "registry.example/forbidden:1";
+const FORBID: &str = "@id(\"no\") forbid(principal, action == Trellis::Action::\"UseImage\", \
+                      resource) when { resource.repository == \"forbidden\" };";
+
+/// True for what a pod that policies deny is told.
+fn is_denial(condition: &PodCondition) -> bool {
+    let message = condition.message.as_deref();
+    message.is_some_and(|message| message.starts_with("PolicyDenied: "))
+}
+
+fn node(pod: &Pod) -> Option<&str> {
+    pod.spec.as_ref()?.node_name.as_deref()
+}
+
+/// The user changes the image while the operator's request to bind the pod is on its way.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn external_pod_that_changes_while_it_is_bound_is_judged_anew() {
+    let control_plane = operator::control_plane().await.unwrap();
+    // The operator does not give up what is held here: its lease is long.
+    let launch = Launch::named("operator").lease_seconds(60);
+    let (_operator, proxy) = Operator::behind_proxy(&control_plane, program(), &launch)
+        .await
+        .unwrap();
+    let site = Site::new(&control_plane, "swapped", Nodes::new(1).gpus(8)).await;
+    people::allow(&control_plane).await;
+    apply(&control_plane, &about(&site, FORBID, json!({}))).await;
+    active(&control_plane, site.name()).await;
+    active(&control_plane, "starter").await;
+    let user = person(&control_plane, "eve", &[]);
+    let pods: Api<Pod> = Api::namespaced(user, site.name());
+    let pod = json!({"metadata": {"name": "pod"}, "spec": {
+        "schedulerName": "trellis", "nodeSelector": {SCOPE: site.name()},
+        "containers": [{"name": "main", "image": ALLOWED, "resources": {
+            "requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"nvidia.com/gpu": "1"}}}],
+    }});
+    let pod: Pod = serde_json::from_value(pod).unwrap();
+
+    let is_held = Arc::new(AtomicBool::new(false));
+    let seen = is_held.clone();
+    proxy.on_request(move |request| {
+        if request.verb != Verb::Create || request.resource != "pods/binding" {
+            return Fault::Pass;
+        }
+        seen.store(true, Ordering::SeqCst);
+        Fault::Hold
+    });
+    pods.create(&PostParams::default(), &pod).await.unwrap();
+    eventually(SOON, || async {
+        anyhow::ensure!(is_held.load(Ordering::SeqCst), "nothing binds the pod");
+        Ok(())
+    })
+    .await
+    .unwrap();
+    let use_image = async |image: &str| {
+        let containers = json!([{"name": "main", "image": image}]);
+        let patch = Patch::Strategic(json!({"spec": {"containers": containers}}));
+        let by = PatchParams::default();
+        pods.patch("pod", &by, &patch).await.unwrap();
+    };
+    use_image(FORBIDDEN).await;
+    proxy.heal();
+
+    let told = wait_for(&pods, "pod", SOON, |pod: &Pod| {
+        let status = pod.status.as_ref();
+        let mut conditions = status
+            .into_iter()
+            .flat_map(|s| s.conditions.iter().flatten());
+        let is_denied = conditions.any(is_denial);
+        is_denied || node(pod).is_some()
+    });
+    let told = told.await.unwrap();
+    assert_eq!(node(&told), None, "it runs what policies forbid");
+    use_image(ALLOWED).await;
+    let bound = wait_for(&pods, "pod", SOON, |pod: &Pod| node(pod).is_some());
+    bound.await.unwrap();
+}
