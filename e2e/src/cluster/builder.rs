@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use trellis::simulate::pattern::expand;
 
 use super::{NodeSet, RACK_LABEL, SCOPE};
-use crate::control_plane::{ControlPlane, KWOK_LABEL, Kubelets};
+use crate::control_plane::{ControlPlane, KWOK_ANNOTATION, KWOK_LABEL, Kubelets};
 
 /// How many nodes are created at a time.
 const AT_A_TIME: usize = 16;
@@ -145,9 +145,10 @@ impl Nodes {
         let client = control_plane.client();
         let api: Api<Node> = Api::all(client);
         let kubelets = control_plane.options().kubelets;
+        let port = control_plane.kubelet_port();
         let nodes: Vec<Value> = (self.first..)
             .take(self.count)
-            .map(|index| self.node(index, kubelets))
+            .map(|index| self.node(index, kubelets, port))
             .collect();
         let names = nodes.iter().map(|node| {
             node["metadata"]["name"]
@@ -173,7 +174,8 @@ impl Nodes {
         Ok(set)
     }
 
-    fn node(&self, index: usize, kubelets: Kubelets) -> Value {
+    /// `port`: where kwok serves the logs of its pods.
+    fn node(&self, index: usize, kubelets: Kubelets, port: Option<u16>) -> Value {
         let name = match (&self.name, &self.scope) {
             (Some(pattern), _) => expand(pattern, index),
             (None, Some(scope)) => format!("{scope}-gpu-{index}"),
@@ -196,24 +198,35 @@ impl Nodes {
         for (key, pattern) in &self.labels {
             labels.insert(key.clone(), expand(pattern, index));
         }
+        let mut addresses = vec![
+            json!({"type": "InternalIP", "address": address(index)}),
+            json!({"type": "Hostname", "address": name}),
+        ];
+        if port.is_some() {
+            addresses.push(json!({"type": "InternalDNS", "address": "localhost"}));
+        }
         let mut status = json!({
             "capacity": self.capacity,
             "allocatable": self.capacity,
-            "addresses": [
-                {"type": "InternalIP", "address": address(index)},
-                {"type": "Hostname", "address": name},
-            ],
+            "addresses": addresses,
             "nodeInfo": node_info(),
         });
+        let mut annotations = BTreeMap::new();
         match kubelets {
-            Kubelets::Kwok => drop(labels.insert(KWOK_LABEL.0.into(), KWOK_LABEL.1.into())),
+            Kubelets::Kwok => {
+                labels.insert(KWOK_LABEL.0.into(), KWOK_LABEL.1.into());
+                annotations.insert(KWOK_ANNOTATION.0, KWOK_ANNOTATION.1);
+            }
             Kubelets::Real => {}
             Kubelets::None => status["conditions"] = json!([ready_condition()]),
+        }
+        if let Some(port) = port {
+            status["daemonEndpoints"] = json!({"kubeletEndpoint": {"Port": port}});
         }
         json!({
             "apiVersion": "v1",
             "kind": "Node",
-            "metadata": {"name": name, "labels": labels},
+            "metadata": {"name": name, "labels": labels, "annotations": annotations},
             "spec": {"taints": taints},
             "status": status,
         })
@@ -270,7 +283,7 @@ mod tests {
             .scope_taint()
             .gpu_taint()
             .label("zone", "z{i/4}");
-        let node = nodes.node(3, Kubelets::Kwok);
+        let node = nodes.node(3, Kubelets::Kwok, None);
         assert_eq!(node["metadata"]["name"], "a-gpu-3");
         let labels = &node["metadata"]["labels"];
         assert_eq!(labels["trellis.dev/rack"], "r1");
@@ -281,6 +294,21 @@ mod tests {
         assert_eq!(node["status"]["allocatable"]["nvidia.com/mig-1g.5gb"], "2");
         assert_eq!(node["spec"]["taints"].as_array().unwrap().len(), 2);
         assert_eq!(node["status"]["conditions"], Value::Null);
+        let annotations = &node["metadata"]["annotations"];
+        assert_eq!(annotations["kwok.x-k8s.io/node"], "fake");
+        assert_eq!(node["status"]["daemonEndpoints"], Value::Null);
+        assert_eq!(node["status"]["addresses"].as_array().unwrap().len(), 2);
+    }
+
+    #[test]
+    fn a_node_whose_pods_have_logs_says_where_they_are_served() {
+        let node = Nodes::new(1).node(0, Kubelets::Kwok, Some(20_001));
+        let status = &node["status"];
+        assert_eq!(status["daemonEndpoints"]["kubeletEndpoint"]["Port"], 20_001);
+        assert_eq!(
+            status["addresses"][2],
+            json!({"type": "InternalDNS", "address": "localhost"})
+        );
     }
 
     #[test]
@@ -288,7 +316,7 @@ mod tests {
         let node = Nodes::new(1)
             .gpus(0)
             .name("cpu-{i}")
-            .node(0, Kubelets::None);
+            .node(0, Kubelets::None, None);
         assert_eq!(node["metadata"]["name"], "cpu-0");
         assert_eq!(node["metadata"]["labels"]["type"], Value::Null);
         assert_eq!(node["status"]["capacity"]["nvidia.com/gpu"], Value::Null);

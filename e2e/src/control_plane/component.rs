@@ -10,6 +10,7 @@ use super::{
     egress, front_proxy,
     options::{Kubelets, Options},
     ports::Ports,
+    stages,
 };
 use crate::binaries::Program;
 
@@ -28,6 +29,8 @@ pub enum Component {
 
 /// Nodes with this label are kwok's. Taking it off a node is how its kubelet dies.
 pub(crate) const KWOK_LABEL: (&str, &str) = ("type", "kwok");
+/// The annotation by which kwok's documentation marks simulated nodes: `trellis logs` looks for it.
+pub(crate) const KWOK_ANNOTATION: (&str, &str) = ("kwok.x-k8s.io/node", "fake");
 
 impl Component {
     /// The name of its program and of its log.
@@ -69,6 +72,9 @@ impl Component {
                 all.extend(audit::flags(folder, ports.api_server)?);
                 if options.asks_for_pods {
                     all.extend(egress::flags(folder)?);
+                }
+                if stages::has_logs(options) {
+                    all.push(stages::KUBELET_ADDRESS.into());
                 }
                 all
             }
@@ -179,7 +185,7 @@ fn kwok(
     credentials: &Credentials,
     options: &Options,
 ) -> Result<Vec<String>> {
-    let config = super::stages::write(folder)?;
+    let config = stages::write(folder, options)?;
     let (label, value) = KWOK_LABEL;
     Ok(flags([
         (

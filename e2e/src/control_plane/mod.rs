@@ -30,7 +30,7 @@ use tokio::{
 
 pub use apply::{FIELD_MANAGER, apply};
 pub use component::Component;
-pub(crate) use component::KWOK_LABEL;
+pub(crate) use component::{KWOK_ANNOTATION, KWOK_LABEL};
 use credentials::{Credentials, Identity};
 pub use front_proxy::{FRONT_PROXY, NOT_THE_FRONT_PROXY};
 pub(crate) use kubeconfig::KubeconfigWriter;
@@ -174,6 +174,12 @@ impl ControlPlane {
     /// What it was started with.
     pub fn options(&self) -> &Options {
         &self.options
+    }
+
+    /// Where kwok serves the logs of simulated pods, if [`Options::pod_log`] gives them any.
+    pub(crate) fn kubelet_port(&self) -> Option<u16> {
+        let has_logs = stages::has_logs(&self.options);
+        has_logs.then_some(self.ports.kwok)
     }
 
     /// Ends it. The same as dropping it.

@@ -30,6 +30,9 @@ pub struct Options {
     pub api_server_flags: Vec<String>,
     /// More flags for kube-controller-manager, behind ours.
     pub controller_manager_flags: Vec<String>,
+    /// The lines of the log that each simulated pod has. Empty: simulated pods have no logs, and the
+    /// API server cannot reach their kubelets.
+    pub pod_log: Vec<String>,
     /// How long a node's Lease lasts; it is renewed four times in that time.
     pub node_lease: Duration,
     /// How long a node may be silent before the controller manager says `Ready=Unknown`.
@@ -46,6 +49,7 @@ impl Default for Options {
             asks_for_pods: false,
             api_server_flags: Vec::new(),
             controller_manager_flags: Vec::new(),
+            pod_log: Vec::new(),
             node_lease: Duration::from_secs(40),
             node_monitor_grace_period: Duration::from_secs(50),
             keep_folder: std::env::var_os("TRELLIS_KEEP").is_some(),

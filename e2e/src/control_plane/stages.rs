@@ -1,11 +1,17 @@
-//! What kwok does with nodes and pods: our Stage files, in one configuration file.
+//! The configuration file of kwok: our Stage files, which play nodes and pods, and the log of the
+//! pods.
 
 use std::{
     fs,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use anyhow::Result;
+use jiff::Timestamp;
+use serde_json::json;
+
+use super::options::{Kubelets, Options};
 
 const STAGES: [&str; 4] = [
     include_str!("../../control-plane/stages/node-ready.yaml"),
@@ -14,8 +20,46 @@ const STAGES: [&str; 4] = [
     include_str!("../../control-plane/stages/pod-stop.yaml"),
 ];
 
-/// 16 writes at a time are as many as a small API server does faster than 8.
-const CONFIGURATION: &str = "\
+/// The flag that makes the API server ask for logs at the address that
+/// [`Nodes`](crate::cluster::Nodes) gives simulated nodes for it. By default it would look up the
+/// names of the nodes, which no DNS server knows.
+pub(super) const KUBELET_ADDRESS: &str = "--kubelet-preferred-address-types=InternalDNS";
+
+/// True if simulated pods have logs.
+pub(super) fn has_logs(options: &Options) -> bool {
+    options.kubelets == Kubelets::Kwok && !options.pod_log.is_empty()
+}
+
+/// Writes `<folder>/kwok.yaml`, and beside it the log of the pods if they have one.
+pub(super) fn write(folder: &Path, options: &Options) -> Result<PathBuf> {
+    let mut all = configuration(has_logs(options));
+    for stage in STAGES {
+        all.push_str("---\n");
+        all.push_str(stage);
+    }
+    if has_logs(options) {
+        let log = folder.join("pod.log");
+        fs::write(&log, cri_log(&options.pod_log, Timestamp::now())?)?;
+        // JSON is YAML.
+        let logs = json!({
+            "apiVersion": "kwok.x-k8s.io/v1alpha1",
+            "kind": "ClusterLogs",
+            "metadata": {"name": "all-pods"},
+            "spec": {"logs": [{"logsFile": log}]},
+        });
+        all.push_str(&format!("---\n{logs}\n"));
+    }
+    let path = folder.join("kwok.yaml");
+    fs::write(&path, all)?;
+    Ok(path)
+}
+
+/// The options of kwok. 16 writes at a time are as many as a small API server does faster than 8.
+/// kwok calls the kubelet's endpoint for logs a debugging handler. This also enables exec and
+/// attach, which refuse every request unless the configuration allows it.
+fn configuration(has_logs: bool) -> String {
+    format!(
+        "\
 apiVersion: config.kwok.x-k8s.io/v1alpha1
 kind: KwokConfiguration
 options:
@@ -23,17 +67,65 @@ options:
   nodePlayStageParallelism: 8
   nodeLeaseParallelism: 8
   podsOnNodeSyncParallelism: 2
-  enableDebuggingHandlers: false
-";
+  enableDebuggingHandlers: {has_logs}
+  enableProfilingHandler: false
+"
+    )
+}
 
-/// Writes `<folder>/kwok.yaml`.
-pub(super) fn write(folder: &Path) -> Result<PathBuf> {
-    let mut all = String::from(CONFIGURATION);
-    for stage in STAGES {
-        all.push_str("---\n");
-        all.push_str(stage);
+/// A log as container runtimes write it: `<time> stdout F <line>`, from `start` on, a line each
+/// millisecond. `trellis logs --follow` tells lines apart by their times.
+fn cri_log(lines: &[String], start: Timestamp) -> Result<String> {
+    let mut all = String::new();
+    let mut time = start;
+    for line in lines {
+        all.push_str(&format!("{time:.9} stdout F {line}\n"));
+        time = time.checked_add(Duration::from_millis(1))?;
     }
-    let path = folder.join("kwok.yaml");
-    fs::write(&path, all)?;
-    Ok(path)
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(options: &Options) -> (String, Option<String>) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = write(folder.path(), options).unwrap();
+        let log = fs::read_to_string(folder.path().join("pod.log")).ok();
+        (fs::read_to_string(path).unwrap(), log)
+    }
+
+    #[test]
+    fn kwok_serves_no_logs_where_the_options_have_none() {
+        let (configuration, log) = written(&Options::default());
+        assert!(configuration.contains("enableDebuggingHandlers: false"));
+        assert!(!configuration.contains("ClusterLogs"));
+        assert_eq!(log, None);
+    }
+
+    #[test]
+    fn kwok_serves_the_lines_of_the_options_as_the_log_of_all_pods() {
+        let options = Options {
+            pod_log: vec!["step 1 loss 10.8".to_owned(), "step 2 loss 9.7".to_owned()],
+            ..Options::default()
+        };
+        let (configuration, log) = written(&options);
+        assert!(configuration.contains("enableDebuggingHandlers: true"));
+        let documents: Vec<serde_json::Value> =
+            serde_saphyr::from_multiple(&configuration).unwrap();
+        let logs = documents.last().unwrap();
+        assert_eq!(logs["kind"], "ClusterLogs");
+        let file = logs["spec"]["logs"][0]["logsFile"].as_str().unwrap();
+        assert!(file.ends_with("/pod.log"), "{file}");
+        let log = log.unwrap();
+        let lines: Vec<_> = log
+            .lines()
+            .map(|line| line.split_once(' ').unwrap())
+            .collect();
+        assert_eq!(lines[0].1, "stdout F step 1 loss 10.8");
+        assert_eq!(lines[1].1, "stdout F step 2 loss 9.7");
+        let [first, second] = [lines[0].0, lines[1].0].map(|t| t.parse::<Timestamp>().unwrap());
+        assert!(first < second, "{log}");
+    }
 }

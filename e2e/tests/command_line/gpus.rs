@@ -71,6 +71,10 @@ async fn who_holds_gpus_and_does_not_use_them_is_named() {
         none.err.contains("no DCGM exporter in namespace"),
         "{none:?}"
     );
+    assert!(
+        none.err.contains("simulated GPUs have no utilization"),
+        "{none:?}"
+    );
 
     let text =
         said(site.name(), "busy-worker-0", [97, 83]) + &said(site.name(), "idle-worker-0", [0, 60]);

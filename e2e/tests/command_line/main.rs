@@ -3,6 +3,7 @@
 mod acts;
 mod ci;
 mod gpus;
+mod logs;
 mod looks;
 mod others;
 mod plugin;

@@ -6,6 +6,7 @@ mod components;
 mod failures;
 mod leftovers;
 mod nodes;
+mod pod_logs;
 mod pods;
 mod proxy;
 mod proxy_watches;

@@ -36,7 +36,7 @@ const NOT_RUN: [(&str, &str); 4] = [
     ("helm uninstall ", "there is no release"),
     (
         "kubectl logs ",
-        "simulated pods have no logs; e2e/tests/real_nodes/logs.rs runs it",
+        "simulated pods share one log; e2e/tests/real_nodes/logs.rs runs it",
     ),
 ];
 

@@ -14,8 +14,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use clap::Parser;
 use trellis_e2e::cluster::{NodeSet, Nodes};
-use trellis_e2e::control_plane::ControlPlane;
-use trellis_e2e::control_plane::free_port;
+use trellis_e2e::control_plane::{ControlPlane, Options, free_port};
 use trellis_e2e::failures;
 use trellis_e2e::operator::{self, Operator};
 use trellis_e2e::visibility;
@@ -33,6 +32,16 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Claims that `examples/finetune-with-data.yaml` expects to be there.
 const CLAIMS: [&str; 2] = ["datasets", "checkpoints"];
+
+/// The log of each simulated pod.
+const POD_LOG: [&str; 6] = [
+    "simulated: each pod of the demo has this log, and none trains",
+    "step 100 loss 10.82",
+    "step 200 loss 8.41",
+    "step 300 loss 6.97",
+    "step 400 loss 6.25",
+    "checkpoint: step 400 written",
+];
 
 /// Trellis on a control plane with simulated GPU nodes, until Ctrl-C.
 #[derive(Debug, Parser)]
@@ -90,7 +99,11 @@ async fn run(arguments: &Arguments) -> Result<()> {
         return real::run(arguments.once).await;
     }
     screen::step("a control plane (etcd, kube-apiserver, kube-controller-manager, kwok)");
-    let control_plane = ControlPlane::start(operator::options()?).await?;
+    let options = Options {
+        pod_log: POD_LOG.map(str::to_owned).to_vec(),
+        ..operator::options()?
+    };
+    let control_plane = ControlPlane::start(options).await?;
     let (gpu_nodes, _cpu_nodes) = nodes(&control_plane).await?;
     screen::say(&format!(
         "{GPU_NODES} simulated nodes of {GPUS} GPUs, labelled by block and rack, {CPU_NODES} nodes without"
@@ -110,7 +123,7 @@ async fn run(arguments: &Arguments) -> Result<()> {
 
     let hints = [
         failures::help(),
-        "logs of pods: simulated pods have none; `cargo demo --real-nodes` runs real ones"
+        "logs: `trellis logs JOB` shows the same simulated lines for each pod; `cargo demo --real-nodes` runs real pods"
             .to_owned(),
     ];
     tokio::select! {

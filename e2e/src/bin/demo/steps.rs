@@ -24,6 +24,8 @@ const FIT: [(&str, usize); 4] = [
     ("master-workers", 4),
     ("finetune-with-data", 4),
 ];
+/// The one whose logs are shown.
+const LOGGED: &str = "two-gpus";
 /// The one that then has too few whole nodes, and its number of pods.
 const TOO_BIG: (&str, usize) = ("pretrain-64", 8);
 /// The one that makes room for it.
@@ -41,6 +43,9 @@ pub(crate) async fn all(control_plane: &ControlPlane) -> Result<()> {
         runs(control_plane, name, pods).await?;
     }
     kubectl(control_plane, &["get", "tj", "-A"]).await?;
+
+    step("logs, by rank");
+    trellis(control_plane, &["logs", LOGGED, "--all", "--tail", "1"]).await?;
 
     step(&format!("{}: does not fit, and says why", TOO_BIG.0));
     apply(control_plane, TOO_BIG.0).await?;

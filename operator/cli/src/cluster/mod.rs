@@ -3,10 +3,12 @@
 mod access;
 mod follow;
 mod read;
+mod simulated;
 
 pub use access::{Access, Reach};
 pub use follow::{Followed, follow, refusal};
 pub use read::{Hints, Unread, list, named};
+pub use simulated::is_simulated;
 
 use std::time::Duration;
 

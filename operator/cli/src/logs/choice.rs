@@ -1,6 +1,6 @@
 //! Whose logs are meant. Pure.
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use trellis_api::TrainingJob;
 use trellis_api::pod_template::MAIN_CONTAINER;
 
@@ -211,7 +211,8 @@ fn is_of_stage(job: &TrainingJob, line: &PodLine, stage: u32) -> bool {
     stage_of(&job.spec, &line.group).is_none_or(|own| own == stage)
 }
 
-fn container(target: &Target) -> &str {
+/// The container that is meant.
+pub fn container(target: &Target) -> &str {
     target.container.as_deref().unwrap_or(MAIN_CONTAINER)
 }
 
@@ -232,14 +233,28 @@ fn has_container(pod: &Pod, target: &Target) -> bool {
     containers(pod).contains(&container(target))
 }
 
+/// The status of a container of a pod.
+fn status_of<'a>(pod: &'a Pod, container: &str) -> Option<&'a ContainerStatus> {
+    let status = pod.status.as_ref()?;
+    let inits = status.init_container_statuses.as_ref();
+    let main = status.container_statuses.as_ref();
+    let attached = status.ephemeral_container_statuses.as_ref();
+    let mut all = inits.into_iter().chain(main).chain(attached).flatten();
+    all.find(|status| status.name == container)
+}
+
+/// True if a container or its pod has stopped, so that it writes no more.
+pub fn has_stopped(pod: &Pod, container: &str) -> bool {
+    let status = pod.status.as_ref();
+    let phase = status.and_then(|status| status.phase.as_deref());
+    let state = status_of(pod, container).and_then(|own| own.state.as_ref());
+    matches!(phase, Some("Succeeded" | "Failed"))
+        || state.is_some_and(|state| state.terminated.is_some())
+}
+
 fn chosen(pod: &Pod, line: &PodLine, target: &Target) -> Chosen {
     let container = container(target);
-    let status = pod.status.as_ref();
-    let inits = status.and_then(|status| status.init_container_statuses.as_ref());
-    let main = status.and_then(|status| status.container_statuses.as_ref());
-    let attached = status.and_then(|status| status.ephemeral_container_statuses.as_ref());
-    let mut all = inits.into_iter().chain(main).chain(attached).flatten();
-    let own = all.find(|status| status.name == container);
+    let own = status_of(pod, container);
     let state = own.and_then(|own| own.state.as_ref());
     Chosen {
         uid: pod.metadata.uid.clone().unwrap_or_default(),

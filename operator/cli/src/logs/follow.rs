@@ -7,15 +7,16 @@ use futures::{StreamExt as _, pin_mut};
 use k8s_openapi::api::core::v1::Pod;
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, Event, watcher};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use trellis_api::TrainingJob;
 use trellis_api::job::TrainingJobStatus;
 
 use super::begun::{Begun, Comes};
-use super::choice::{Chosen, Without, choose};
+use super::choice::{Chosen, Without, choose, container, has_stopped};
+use super::unreadable::UnreadableLog;
 use super::watched::Watched;
-use super::{Options, RIGHTS, WAITING, nothing, pods, put, refused, tail};
+use super::{Options, RIGHTS, WAITING, nothing, pods, put, tail};
 use crate::cluster::{Unread, named, refusal};
 use crate::exit::Exit;
 use crate::output::{Tone, warn};
@@ -31,8 +32,12 @@ struct Following<'a> {
     /// True once all of its pods have been listed: before that nothing is missing.
     is_listed: bool,
     begun: BTreeSet<String>,
-    reads: JoinSet<(String, Result<(), kube::Error>)>,
+    reads: JoinSet<Result<(), UnreadableLog>>,
+    /// Tells each read, by the uid of its pod, whether its container has stopped.
+    stopped: BTreeMap<String, watch::Sender<bool>>,
     places: Begun,
+    /// Some of the pods that are meant have not begun to write.
+    awaits: bool,
     told: BTreeSet<String>,
     failed: bool,
 }
@@ -72,7 +77,9 @@ pub async fn run(site: &Site, name: &str, options: &Options) -> anyhow::Result<E
         is_listed: false,
         begun: BTreeSet::new(),
         reads: JoinSet::new(),
+        stopped: BTreeMap::new(),
         places: Begun::default(),
+        awaits: false,
         told: BTreeSet::new(),
         failed: false,
     };
@@ -87,11 +94,12 @@ pub async fn run(site: &Site, name: &str, options: &Options) -> anyhow::Result<E
                 continue;
             }
             Some(read) = following.reads.join_next(), if !following.reads.is_empty() => {
-                let (pod, read) = read?;
-                if let Err(error) = read {
-                    // One that is restarted goes with its log.
-                    following.failed |= !is_gone(&error);
-                    warn(&format!("error: {}", refused(site, &pod, error)));
+                if let Err(failure) = read? {
+                    let is_simulated = failure.is_simulated;
+                    following.report(failure);
+                    if is_simulated && following.reads.is_empty() && !following.awaits {
+                        return Ok(Exit::Not);
+                    }
                 }
             }
             Some(event) = seen_pods.next() => match event.map_err(refusal) {
@@ -128,10 +136,6 @@ pub async fn run(site: &Site, name: &str, options: &Options) -> anyhow::Result<E
     }
 }
 
-fn is_gone(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Api(status) if status.code == 404)
-}
-
 impl Following<'_> {
     fn see(&mut self, event: Event<Pod>) {
         let key = |pod: &Pod| pod.metadata.name.clone().unwrap_or_default();
@@ -142,12 +146,33 @@ impl Following<'_> {
                 self.is_listed = false;
             }
             Event::InitApply(pod) | Event::Apply(pod) => {
+                let uid = pod.metadata.uid.as_deref().unwrap_or_default();
+                if let Some(stopped) = self.stopped.get(uid) {
+                    stopped.send_replace(has_stopped(&pod, container(&self.options.target())));
+                }
                 self.pods.insert(key(&pod), pod);
             }
-            Event::InitDone => self.is_listed = true,
+            Event::InitDone => {
+                self.is_listed = true;
+                let listed = self.pods.values().filter_map(|p| p.metadata.uid.as_ref());
+                let listed: BTreeSet<_> = listed.collect();
+                self.stopped.retain(|uid, _| listed.contains(uid));
+            }
             Event::Delete(pod) => {
+                // The read takes a dropped sender for a container that has stopped.
+                let uid = pod.metadata.uid.as_deref().unwrap_or_default();
+                self.stopped.remove(uid);
                 self.pods.remove(&key(&pod));
             }
+        }
+    }
+
+    /// Says why a log cannot be read. All pods of simulated nodes share one line.
+    fn report(&mut self, failure: UnreadableLog) {
+        // A pod that is replaced takes its log with it.
+        self.failed |= !failure.is_gone();
+        if !failure.is_simulated || self.told.insert("simulated node".to_owned()) {
+            warn(&format!("error: {}", failure.explain(self.site)));
         }
     }
 
@@ -195,6 +220,8 @@ impl Following<'_> {
                 self.say(about, &nothing::not_begun(chosen));
             }
         }
+        let has_begun = |chosen: &Chosen| self.begun.contains(&chosen.uid);
+        self.awaits = !chosen.iter().all(has_begun);
         let is_idle = self.reads.is_empty();
         Ok(if is_idle && has_ended {
             Next::End
@@ -232,10 +259,12 @@ impl Following<'_> {
         let pods = pods(self.site);
         let (chosen, out) = (chosen.clone(), out.clone());
         let prefix = self.options.prefix(&chosen);
-        self.reads.spawn(async move {
-            let name = chosen.pod.name.clone();
-            (name, tail::read(pods, chosen, part, prefix, out).await)
-        });
+        let pod = self.pods.get(&chosen.pod.name);
+        let has_stopped = pod.is_some_and(|pod| has_stopped(pod, &chosen.container));
+        let (stop, stopped) = watch::channel(has_stopped);
+        self.stopped.insert(chosen.uid.clone(), stop);
+        let read = tail::read(pods, chosen, part, prefix, Some(stopped), out);
+        self.reads.spawn(read);
         Ok(())
     }
 

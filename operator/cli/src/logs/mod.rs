@@ -8,6 +8,7 @@ mod nothing;
 mod tail;
 #[cfg(test)]
 mod tests;
+mod unreadable;
 mod watched;
 
 use std::io::Write as _;
@@ -21,7 +22,7 @@ use kube::Api;
 use tokio::sync::mpsc;
 use trellis_api::TrainingJob;
 
-use crate::cluster::{Unread, list, named};
+use crate::cluster::{list, named};
 use crate::exit::Exit;
 use crate::output::warn;
 use crate::status::{pods_of, unseen};
@@ -169,26 +170,29 @@ async fn once(site: &Site, name: &str, options: &Options) -> anyhow::Result<Exit
         .map(|chosen| {
             let (pods, out) = (pods.clone(), out.clone());
             let (part, prefix) = (options.part(), options.prefix(&chosen));
-            async move {
-                let name = chosen.pod.name.clone();
-                (name, tail::read(pods, chosen, part, prefix, out).await)
-            }
+            tail::read(pods, chosen, part, prefix, None, out)
         })
         .collect();
     // The last of its copies ends the writing.
     drop(out);
     let reads = futures::stream::iter(reads)
         .buffer_unordered(options.max.get())
-        .filter_map(async |(pod, read)| Some((pod, read.err()?)))
+        .filter_map(async |read| read.err())
         .collect::<Vec<_>>();
     let (failed, written) = futures::join!(reads, write(pieces));
     written?;
-    let mut exit = Exit::Done;
-    for (pod, error) in failed {
-        exit = Exit::Not;
-        warn(&format!("error: {}", refused(site, &pod, error)));
+    if failed.is_empty() {
+        return Ok(Exit::Done);
     }
-    Ok(exit)
+    let (simulated, rest): (Vec<_>, Vec<_>) =
+        failed.into_iter().partition(|failure| failure.is_simulated);
+    if !simulated.is_empty() {
+        warn(&format!("error: {}", unreadable::simulated(&simulated)));
+    }
+    for failure in rest {
+        warn(&format!("error: {}", failure.explain(site)));
+    }
+    Ok(Exit::Not)
 }
 
 /// That there is something of what ran before, where there is nothing of now.
@@ -226,19 +230,5 @@ fn put(piece: &[u8]) -> std::io::Result<bool> {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
         Err(error) => Err(error),
-    }
-}
-
-/// Why the log of a pod cannot be read.
-fn refused(site: &Site, pod: &str, error: kube::Error) -> String {
-    match error {
-        kube::Error::Api(status) if status.code == 404 => {
-            format!("pod {pod} is gone, and its log with it: {}", status.message)
-        }
-        kube::Error::Api(status) if status.code == 400 => format!("{pod}: {}", status.message),
-        error => {
-            let why = unseen(site, Unread::new::<Pod>("read the logs of", error), RIGHTS);
-            format!("{pod}: {why}")
-        }
     }
 }

@@ -2,16 +2,21 @@
 
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use futures::{AsyncBufReadExt as _, FutureExt as _};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::jiff::SignedDuration;
 use kube::Api;
 use kube::api::LogParams;
 use tokio::sync::mpsc::Sender;
+use tokio::sync::watch::Receiver;
 use tokio::time::sleep;
 
-use super::choice::Chosen;
+use super::choice::{Chosen, has_stopped};
 use super::lines::Lines;
+use super::unreadable::UnreadableLog;
+use crate::cluster::is_simulated;
+use crate::output::warn;
 
 /// Most bytes of a line that are held at once.
 const PART: usize = 64 * 1024;
@@ -19,6 +24,9 @@ const PART: usize = 64 * 1024;
 const BATCH: usize = 32 * 1024;
 /// Between a stream that broke and its next try.
 const PAUSE: Duration = Duration::from_secs(1);
+/// How long a stream may be silent after its container has stopped. A kubelet ends the stream then,
+/// unless it has died; kwok never ends one.
+const LAST_BYTES: Duration = Duration::from_secs(5);
 
 /// What of a log is asked for.
 #[derive(Clone, Debug, Default)]
@@ -33,18 +41,22 @@ pub struct Part {
     pub follow: bool,
 }
 
-/// Passes the log on, until its end. `prefix` stands before each line.
+/// Passes the log on, until its end. `prefix` stands before each line. `stopped` says whether the
+/// container has stopped; the caller drops its sender when the pod is gone.
 ///
 /// # Errors
 /// If the log cannot be read. A stream that breaks while it is followed is taken up again where it
-/// broke.
+/// broke, but for that of a simulated node.
 pub async fn read(
     pods: Api<Pod>,
     chosen: Chosen,
     part: Part,
     prefix: String,
+    mut stopped: Option<Receiver<bool>>,
     out: Sender<Vec<u8>>,
-) -> Result<(), kube::Error> {
+) -> Result<(), UnreadableLog> {
+    let client = pods.clone().into_client();
+    let unreadable = |error| UnreadableLog::new(&client, &chosen, error);
     let mut lines = Lines::new(prefix, part.follow && !part.timestamps);
     let mut params = LogParams {
         container: Some(chosen.container.clone()),
@@ -57,11 +69,34 @@ pub async fn read(
         ..LogParams::default()
     };
     let mut again = false;
+    let mut is_reported = false;
     loop {
         let ended = match pods.log_stream(&chosen.pod.name, &params).await {
-            Ok(stream) => pass_on(stream, &mut lines, again, &out).await,
-            Err(error) if !part.follow || is_final(&error) => return Err(error),
-            Err(_) => Ended::Broken,
+            Ok(stream) => {
+                is_reported = false;
+                let (client, node) = (pods.clone().into_client(), chosen.pod.node.clone());
+                let is_simulated = async move {
+                    match node {
+                        Some(node) => is_simulated(&client, &node).await,
+                        None => false,
+                    }
+                };
+                let silence = (&mut stopped, is_simulated.boxed());
+                pass_on(stream, &mut lines, again, silence, &out).await
+            }
+            Err(error) if !part.follow || is_final(&error) => return Err(unreadable(error).await),
+            Err(error) => {
+                if !std::mem::replace(&mut is_reported, true) {
+                    let failure = unreadable(error).await;
+                    if failure.is_simulated {
+                        return Err(failure);
+                    }
+                    if let Some(why) = failure.unreachable_kubelet() {
+                        warn(&format!("note: {why}; `trellis logs` tries again"));
+                    }
+                }
+                Ended::Broken
+            }
         };
         match ended {
             Ended::Unread => return Ok(()),
@@ -70,7 +105,7 @@ pub async fn read(
             // What was cut off without being followed is not asked for twice.
             Ended::Broken if !part.follow => {
                 let error = std::io::Error::other("the stream of the log broke off");
-                return Err(kube::Error::Service(error.into()));
+                return Err(unreadable(kube::Error::Service(error.into())).await);
             }
             Ended::Whole | Ended::Broken => {}
         }
@@ -95,12 +130,16 @@ enum Ended {
     Unread,
 }
 
+/// `silence`: whether the container has stopped, and whether kwok simulates its node. kwok never
+/// closes a stream that is followed; a kubelet does, however slowly the last bytes come.
 async fn pass_on(
     stream: impl futures::AsyncBufRead,
     lines: &mut Lines,
     again: bool,
+    (stopped, is_simulated): (&mut Option<Receiver<bool>>, BoxFuture<'_, bool>),
     out: &Sender<Vec<u8>>,
 ) -> Ended {
+    let mut is_simulated = is_simulated;
     futures::pin_mut!(stream);
     let mut batch = Vec::new();
     // A line whose end has not come.
@@ -113,7 +152,17 @@ async fn pass_on(
                 if !batch.is_empty() && out.send(std::mem::take(&mut batch)).await.is_err() {
                     return Ended::Unread;
                 }
-                stream.fill_buf().await
+                tokio::select! {
+                    bytes = stream.fill_buf() => bytes,
+                    () = silent_after_stop(stopped) => {
+                        if (&mut is_simulated).await {
+                            break Ended::Whole;
+                        }
+                        // It is asked once: from now on only the end of the stream counts.
+                        *stopped = None;
+                        continue;
+                    }
+                }
             }
         };
         let used = match bytes {
@@ -148,6 +197,16 @@ async fn pass_on(
     ended
 }
 
+/// Returns when the container has stopped and [`LAST_BYTES`] have passed since.
+async fn silent_after_stop(stopped: &mut Option<Receiver<bool>>) {
+    let Some(stopped) = stopped else {
+        return std::future::pending().await;
+    };
+    // A dropped sender is an error here: the pod is gone.
+    let _ = stopped.wait_for(|stopped| *stopped).await;
+    sleep(LAST_BYTES).await;
+}
+
 /// What no new try would change.
 fn is_final(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if matches!(status.code, 400..=499) && status.code != 429)
@@ -161,18 +220,89 @@ async fn has_ended(pods: &Api<Pod>, chosen: &Chosen) -> bool {
         Ok(_) => return true,
         Err(_) => return false,
     };
-    let status = pod.status.unwrap_or_default();
-    if matches!(status.phase.as_deref(), Some("Succeeded" | "Failed")) {
-        return true;
+    has_stopped(&pod, &chosen.container)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures::future::ready;
+    use futures::{StreamExt as _, TryStreamExt as _, stream};
+    use tokio::sync::{mpsc, watch};
+    use tokio::time::Instant;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_silent_stream_ends_soon_after_its_container_has_stopped() {
+        let hour = Duration::from_secs(3600);
+        let (stop, stopped) = watch::channel(false);
+        let (out, mut pieces) = mpsc::channel(1);
+        let line = stream::iter([Ok::<_, std::io::Error>(b"a\n".to_vec())]);
+        let silent = line.chain(stream::pending()).into_async_read();
+        let (mut lines, mut stopped) = (Lines::new(String::new(), false), Some(stopped));
+        let began = Instant::now();
+        let read = pass_on(
+            silent,
+            &mut lines,
+            false,
+            (&mut stopped, ready(true).boxed()),
+            &out,
+        );
+        let stop = async {
+            sleep(hour).await;
+            stop.send_replace(true);
+        };
+        let (ended, ()) = futures::join!(read, stop);
+        assert!(matches!(ended, Ended::Whole));
+        assert_eq!(
+            began.elapsed().as_secs(),
+            hour.saturating_add(LAST_BYTES).as_secs()
+        );
+        assert_eq!(pieces.recv().await.unwrap(), b"a\n");
     }
-    let inits = status.init_container_statuses.unwrap_or_default();
-    let main = status.container_statuses.unwrap_or_default();
-    let attached = status.ephemeral_container_statuses.unwrap_or_default();
-    let own = inits
-        .into_iter()
-        .chain(main)
-        .chain(attached)
-        .find(|c| c.name == chosen.container);
-    let state = own.and_then(|own| own.state);
-    state.is_some_and(|state| state.terminated.is_some())
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_goes_on_while_a_stopped_container_still_writes() {
+        let (stop, stopped) = watch::channel(false);
+        // The pod is gone.
+        drop(stop);
+        let (out, mut pieces) = mpsc::channel(16);
+        let slow = stream::iter(0..8).then(async |line| {
+            sleep(LAST_BYTES.saturating_sub(Duration::from_secs(1))).await;
+            Ok::<_, std::io::Error>(format!("{line}\n"))
+        });
+        let slow = Box::pin(slow).into_async_read();
+        let (mut lines, mut stopped) = (Lines::new(String::new(), false), Some(stopped));
+        let ended = pass_on(
+            slow,
+            &mut lines,
+            false,
+            (&mut stopped, ready(true).boxed()),
+            &out,
+        )
+        .await;
+        assert!(matches!(ended, Ended::Whole));
+        drop(out);
+        let mut text = Vec::new();
+        while let Some(piece) = pieces.recv().await {
+            text.extend(piece);
+        }
+        assert_eq!(text, b"0\n1\n2\n3\n4\n5\n6\n7\n");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_kubelet_may_be_silent_before_the_last_bytes() {
+        let (stop, stopped) = watch::channel(true);
+        let (out, mut pieces) = mpsc::channel(16);
+        let late = stream::once(async {
+            sleep(LAST_BYTES.saturating_mul(10)).await;
+            Ok::<_, std::io::Error>(b"last\n".to_vec())
+        });
+        let late = Box::pin(late).into_async_read();
+        let (mut lines, mut stopped) = (Lines::new(String::new(), false), Some(stopped));
+        let is_simulated = ready(false).boxed();
+        let ended = pass_on(late, &mut lines, false, (&mut stopped, is_simulated), &out).await;
+        assert!(matches!(ended, Ended::Whole));
+        drop((stop, out));
+        assert_eq!(pieces.recv().await.unwrap(), b"last\n");
+    }
 }

@@ -14,6 +14,7 @@ use trellis_api::TrainingJob;
 use super::choice::{Chosen, Target, Without, choose};
 use super::nothing::not_begun;
 use super::tail::{Part, read};
+use super::unreadable::UnreadableLog;
 
 fn job(status: Value) -> TrainingJob {
     let group = |name: &str, more: Value| {
@@ -255,9 +256,16 @@ async fn shown(answers: Vec<(u16, String)>, part: Part) -> (String, Vec<String>)
     let (asked, mut uris) = mpsc::unbounded_channel();
     let (out, mut pieces) = mpsc::channel(16);
     let chosen = of(Target::default()).unwrap().remove(0);
-    read(server(answers, asked), chosen, part, String::new(), out)
-        .await
-        .unwrap();
+    read(
+        server(answers, asked),
+        chosen,
+        part,
+        String::new(),
+        None,
+        out,
+    )
+    .await
+    .unwrap();
     let mut text = Vec::new();
     while let Some(piece) = pieces.recv().await {
         text.extend(piece);
@@ -323,4 +331,78 @@ async fn a_log_that_is_not_followed_is_shown_as_it_is() {
         asked,
         ["/api/v1/namespaces/ml/pods/llm-chief-0/log?&container=main&sinceSeconds=300"]
     );
+}
+
+/// The failure of a read of a pod on node gpu-1, and the requests, where the API server answers so.
+async fn unreadable(answers: Vec<(u16, String)>, follow: bool) -> (UnreadableLog, Vec<String>) {
+    let (asked, mut uris) = mpsc::unbounded_channel();
+    let (out, _pieces) = mpsc::channel(16);
+    let mut chosen = of(Target::default()).unwrap().remove(0);
+    chosen.pod.node = Some("gpu-1".to_owned());
+    let part = Part {
+        follow,
+        ..Part::default()
+    };
+    let read = read(
+        server(answers, asked),
+        chosen,
+        part,
+        String::new(),
+        None,
+        out,
+    );
+    let failure = read.await.unwrap_err();
+    let mut all = Vec::new();
+    while let Some(uri) = uris.recv().await {
+        all.push(uri);
+    }
+    (failure, all)
+}
+
+fn status(code: u16, message: &str) -> (u16, String) {
+    let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "message": message, "code": code});
+    (code, status.to_string())
+}
+
+const UNREACHED: &str = "Get \"https://gpu-1:10250/containerLogs/ml/llm-chief-0/main\": \
+                         dial tcp: lookup gpu-1: no such host";
+
+#[tokio::test]
+async fn the_log_of_a_pod_of_a_simulated_node_is_asked_for_once() {
+    let node =
+        json!({"metadata": {"name": "gpu-1", "annotations": {"kwok.x-k8s.io/node": "fake"}}});
+    for (code, message) in [
+        (500, UNREACHED),
+        (400, "no logs found for container \"main\""),
+    ] {
+        for follow in [false, true] {
+            let answers = vec![status(code, message), (200, node.to_string())];
+            let (failure, asked) = unreadable(answers, follow).await;
+            assert!(failure.is_simulated, "{failure:?}");
+            assert_eq!(asked.len(), 2, "{asked:?}");
+            assert_eq!(asked[1], "/api/v1/nodes/gpu-1");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_kubelet_that_cannot_be_reached_is_the_reason_where_the_node_is_real_or_forbidden() {
+    let node = json!({"metadata": {"name": "gpu-1"}});
+    for answer in [(200, node.to_string()), status(403, "nodes is forbidden")] {
+        let (failure, _) = unreadable(vec![status(500, UNREACHED), answer], false).await;
+        assert!(!failure.is_simulated, "{failure:?}");
+        assert_eq!(
+            failure.unreachable_kubelet().unwrap(),
+            "llm-chief-0: the kubelet of node \"gpu-1\" cannot be reached: \
+             dial tcp: lookup gpu-1: no such host"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_missing_right_asks_for_no_node() {
+    let (failure, asked) = unreadable(vec![status(403, "pods/log is forbidden")], true).await;
+    assert!(!failure.is_simulated, "{failure:?}");
+    assert_eq!(asked.len(), 1, "{asked:?}");
 }

@@ -82,8 +82,9 @@ async fn show(site: &Site, options: &Options, job: Option<&str>) -> anyhow::Resu
     );
     let (client, nodes) = (site.cluster.client(), held.nodes());
     let scraped = match found.await? {
-        Found::None(why) => {
-            warn(&format!("error: {why}"));
+        Found::None(none) => {
+            let are_simulated = read::are_simulated(client, &nodes).await;
+            warn(&format!("error: {}", none.explain(are_simulated)));
             return Ok(Exit::Invalid);
         }
         Found::Some(exporters) => read::scrape(client, &exporters, &nodes).await,
@@ -92,8 +93,9 @@ async fn show(site: &Site, options: &Options, job: Option<&str>) -> anyhow::Resu
         warn(&format!("error: {why}"));
         return Ok(Exit::Invalid);
     }
+    let are_simulated = scraped.is_elsewhere() && read::are_simulated(client, &nodes).await;
     let mut notes = held.notes;
-    notes.extend(scraped.notes());
+    notes.extend(scraped.notes(are_simulated));
     let top = Top {
         jobs: usage::usage(&held.jobs, &held.pods, &scraped.gpus),
         exporters: scraped.asked,

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use trellis_api::{TrainingJob, names};
 
 use super::gpu::{Gpu, each_once, scraped};
-use crate::cluster::{Hints, Unread, list};
+use crate::cluster::{Hints, Unread, is_simulated, list};
 use crate::pods::{clean, label};
 use crate::status::unseen;
 use crate::target::Site;
@@ -27,6 +27,9 @@ const PORT: i32 = 9400;
 /// Exporters that are asked at once, and how long one may take.
 const AT_ONCE: usize = 16;
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Why GPUs of simulated nodes are not measured.
+const SIMULATED: &str =
+    "the nodes of these jobs are simulated, and simulated GPUs have no utilization";
 /// Most bytes of an answer: 16 GPUs with all metrics that there are need a tenth.
 const MOST: u64 = 8 * 1024 * 1024;
 
@@ -113,8 +116,39 @@ pub(super) fn of_all(
 pub enum Found {
     /// Their pods.
     Some(Vec<Pod>),
-    /// There are none, and what to do about it.
-    None(String),
+    /// The search has found none.
+    None(MissingExporter),
+}
+
+/// A search that has found no exporter.
+#[derive(Debug)]
+pub struct MissingExporter {
+    /// Where it was looked for: `any namespace`.
+    place: String,
+    /// The labels that it was looked for by.
+    selectors: Vec<String>,
+}
+
+impl MissingExporter {
+    /// A search of a place, by labels.
+    pub fn new(place: &str, selectors: &[&str]) -> Self {
+        Self {
+            place: place.to_owned(),
+            selectors: selectors.iter().map(|&one| one.to_owned()).collect(),
+        }
+    }
+
+    /// The fact and the fix. `are_simulated`: the nodes of the jobs are.
+    pub fn explain(&self, are_simulated: bool) -> String {
+        let Self { place, selectors } = self;
+        if are_simulated {
+            return format!("no DCGM exporter in {place}: {SIMULATED}");
+        }
+        format!(
+            "no DCGM exporter in {place} ({}): install NVIDIA's GPU operator, or its chart dcgm-exporter; of another one, name its pods by --selector",
+            selectors.join(" or ")
+        )
+    }
 }
 
 /// Finds the exporters.
@@ -152,10 +186,7 @@ pub async fn exporters(
         Some(namespace) => format!("namespace {namespace:?}"),
         None => "any namespace".to_owned(),
     };
-    Ok(Found::None(format!(
-        "no DCGM exporter in {place} ({}): install NVIDIA's GPU operator, or its chart dcgm-exporter; of another one, name its pods by --selector",
-        selectors.join(" or ")
-    )))
+    Ok(Found::None(MissingExporter::new(&place, selectors)))
 }
 
 fn denied(error: Unread, namespace: Option<&str>) -> anyhow::Error {
@@ -205,8 +236,13 @@ impl Answers {
         ))
     }
 
-    /// What is to be known of the rest.
-    pub fn notes(&self) -> Vec<String> {
+    /// True if no exporter is on any node of the jobs.
+    pub fn is_elsewhere(&self) -> bool {
+        self.elsewhere
+    }
+
+    /// Notes on incomplete answers. `are_simulated`: the nodes of the jobs are.
+    pub fn notes(&self, are_simulated: bool) -> Vec<String> {
         let failed = self.failed.first().map(|first| {
             format!(
                 "{} of {} DCGM exporters could not be read; the first: {first}",
@@ -221,10 +257,26 @@ impl Answers {
             )
         });
         let elsewhere = self.elsewhere.then(|| {
-            "no DCGM exporter runs on a node of these jobs: look at the nodeSelector and tolerations of its DaemonSet".to_owned()
+            let why = match are_simulated {
+                true => SIMULATED,
+                false => "look at the nodeSelector and tolerations of its DaemonSet",
+            };
+            format!("no DCGM exporter runs on a node of these jobs: {why}")
         });
         failed.into_iter().chain(blind).chain(elsewhere).collect()
     }
+}
+
+/// True if all these nodes are simulated. False where there are none.
+pub async fn are_simulated(client: &Client, nodes: &BTreeSet<String>) -> bool {
+    let asked = nodes.iter().map(|node| is_simulated(client, node));
+    let mut asked = futures::stream::iter(asked).buffered(AT_ONCE);
+    while let Some(is_simulated) = asked.next().await {
+        if !is_simulated {
+            return false;
+        }
+    }
+    !nodes.is_empty()
 }
 
 /// Asks the exporters on these nodes.

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use trellis_api::TrainingJob;
 
 use super::gpu::scraped;
-use super::read::{of_all, scrape};
+use super::read::{MissingExporter, are_simulated, of_all, scrape};
 use super::usage::usage;
 use super::{Top, view};
 use crate::cluster::Unread;
@@ -216,13 +216,16 @@ async fn exporters_are_asked_on_the_nodes_of_the_jobs_alone() {
     assert_eq!((answers.asked, answers.gpus.len()), (2, 2));
     assert_eq!(answers.nothing(), None);
     assert_eq!(
-        answers.notes(),
+        answers.notes(false),
         ["1 of 2 DCGM exporters could not be read; the first: b: pods \"b\" is forbidden"]
     );
     let elsewhere = scrape(&server, &exporters[2..], &nodes).await;
     assert_eq!((elsewhere.asked, elsewhere.nothing()), (0, None));
-    let notes = elsewhere.notes();
+    let notes = elsewhere.notes(false);
     assert!(notes[0].contains("on a node of these jobs"), "{notes:?}");
+    assert!(notes[0].contains("DaemonSet"), "{notes:?}");
+    let notes = elsewhere.notes(true);
+    assert!(notes[0].ends_with("have no utilization"), "{notes:?}");
     let other = client(|_| (403, json!("denied by a proxy on the way")));
     let other = scrape(&other, &exporters[1..2], &nodes).await;
     let why = other.nothing().unwrap();
@@ -230,6 +233,37 @@ async fn exporters_are_asked_on_the_nodes_of_the_jobs_alone() {
     let none = scrape(&server, &exporters[1..2], &nodes).await;
     let why = none.nothing().unwrap();
     assert!(why.contains("the right to get pods/proxy"), "{why}");
+}
+
+#[tokio::test]
+async fn nodes_are_simulated_only_if_each_of_them_is() {
+    let server = client(|path| match path {
+        "/api/v1/nodes/gpu-0" | "/api/v1/nodes/gpu-1" => (
+            200,
+            json!({"metadata": {"name": "a", "annotations": {"kwok.x-k8s.io/node": "fake"}}}),
+        ),
+        "/api/v1/nodes/real" => (200, json!({"metadata": {"name": "real"}})),
+        _ => refusal(403),
+    });
+    let are_simulated = async |nodes: &[&str]| {
+        let nodes: BTreeSet<_> = nodes.iter().map(|node| (*node).to_owned()).collect();
+        are_simulated(&server, &nodes).await
+    };
+    assert!(are_simulated(&["gpu-0", "gpu-1"]).await);
+    assert!(!are_simulated(&["gpu-0", "real"]).await);
+    assert!(!are_simulated(&["forbidden"]).await);
+    assert!(!are_simulated(&[]).await);
+}
+
+#[test]
+fn a_missing_exporter_is_explained_by_simulated_nodes_or_by_its_labels() {
+    let none = MissingExporter::new("any namespace", &["app=dcgm", "app=other"]);
+    assert_eq!(
+        none.explain(true),
+        "no DCGM exporter in any namespace: the nodes of these jobs are simulated, and simulated GPUs have no utilization"
+    );
+    let why = none.explain(false);
+    assert!(why.starts_with("no DCGM exporter in any namespace (app=dcgm or app=other): install"));
 }
 
 #[tokio::test]
@@ -245,7 +279,11 @@ async fn a_gpu_of_which_two_exporters_tell_is_one_and_who_does_not_run_is_not_as
     let nodes: BTreeSet<_> = ["gpu-0".to_owned()].into();
     let answers = scrape(&server, &all, &nodes).await;
     assert_eq!((answers.asked, answers.gpus.len()), (2, 2));
-    assert!(answers.notes().is_empty(), "{:?}", answers.notes());
+    assert!(
+        answers.notes(false).is_empty(),
+        "{:?}",
+        answers.notes(false)
+    );
 }
 
 #[test]

@@ -1,0 +1,79 @@
+//! The logs of simulated pods: those of the options, or none.
+
+use std::time::Duration;
+
+use futures::AsyncBufReadExt as _;
+use k8s_openapi::api::core::v1::Pod;
+use kube::{Api, api::LogParams, api::PostParams};
+use serde_json::json;
+use tokio::time::timeout;
+use trellis_e2e::{
+    cluster::Nodes,
+    control_plane::{ControlPlane, Options},
+    namespace::TestNamespace,
+    wait::wait_for,
+};
+
+use super::{phase, pod, shared};
+
+const SOON: Duration = Duration::from_secs(20);
+
+/// Runs pod `a` on `node`.
+async fn run(api: &Api<Pod>, node: &str) {
+    let pod = pod("a", node, json!({}));
+    api.create(&PostParams::default(), &pod).await.unwrap();
+    wait_for(api, "a", SOON, |pod| phase(pod) == "Running")
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn a_simulated_pod_has_the_log_of_the_options() {
+    let options = Options {
+        pod_log: vec!["step 1 loss 10.8".to_owned(), "step 2 loss 9.7".to_owned()],
+        ..Options::default()
+    };
+    let control_plane = ControlPlane::start(options).await.unwrap();
+    let nodes = Nodes::new(1).create(&control_plane).await.unwrap();
+    let api: Api<Pod> = Api::default_namespaced(control_plane.client());
+    run(&api, &nodes.names()[0]).await;
+
+    let log = api.logs("a", &LogParams::default()).await.unwrap();
+    assert_eq!(log, "step 1 loss 10.8\nstep 2 loss 9.7\n");
+    let last = LogParams {
+        tail_lines: Some(1),
+        ..LogParams::default()
+    };
+    assert_eq!(api.logs("a", &last).await.unwrap(), "step 2 loss 9.7\n");
+
+    let follow = LogParams {
+        follow: true,
+        ..last
+    };
+    let stream = api.log_stream("a", &follow).await.unwrap();
+    futures::pin_mut!(stream);
+    let mut line = String::new();
+    let read = timeout(SOON, stream.read_line(&mut line)).await;
+    read.expect("the line is there").unwrap();
+    assert_eq!(line, "step 2 loss 9.7\n");
+    let more = timeout(Duration::from_secs(1), stream.read_line(&mut line)).await;
+    assert!(more.is_err(), "kwok ends no stream that is followed");
+}
+
+#[tokio::test]
+async fn without_such_options_the_api_server_cannot_reach_the_kubelet() {
+    let control_plane = shared().await;
+    let nodes = Nodes::new(1).scope("no-logs").create(control_plane).await;
+    let nodes = nodes.unwrap();
+    let namespace = TestNamespace::create(control_plane, "no-logs").await;
+    let api: Api<Pod> = namespace.unwrap().api();
+    run(&api, &nodes.names()[0]).await;
+    match api.logs("a", &LogParams::default()).await.unwrap_err() {
+        // `trellis logs` knows the failure by these words.
+        kube::Error::Api(status) => {
+            assert!(status.message.starts_with("Get \"https://"), "{status:?}");
+            assert!(status.message.contains("/containerLogs/"), "{status:?}");
+        }
+        error => panic!("{error:?}"),
+    }
+}
