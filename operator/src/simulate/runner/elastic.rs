@@ -211,7 +211,7 @@ impl Runner<'_, '_> {
         self.agenda.add(after(self.now, grace), due);
         let pod = gang::whose(&victim.gang).1;
         let pod = pod.map_or_else(String::new, |pod| pod.pod_name(&gang::job_of(job).name));
-        let why = why_victim(victim, by);
+        let why = why_victim(victim, by, None);
         self.report(Event::Shrunk, job, None, format!("{pod}: {why}"));
     }
 

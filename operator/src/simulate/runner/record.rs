@@ -1,5 +1,7 @@
 //! One line of what happened.
 
+use std::cmp::Ordering;
+
 use serde::ser::{Serialize, SerializeMap, SerializeStruct, Serializer};
 use trellis_scheduler::{Because, Certificate, Decision, Gang, GangId, Placement, Time, Victim};
 
@@ -121,8 +123,16 @@ impl<'a> Record<'a> {
             place,
             reason,
         };
-        let leaves = |victim: &'a Victim, by| {
-            one(Event::Preempted, &victim.gang, None, why_victim(victim, by))
+        let leaves = |victim: &'a Victim, by: Option<&GangId>| {
+            let priority = |id: &GangId| Some(gang(id)?.priority);
+            let priorities = by.and_then(|by| priority(&victim.gang).zip(priority(by)));
+            let order = priorities.map(|(own, other)| own.cmp(&other));
+            one(
+                Event::Preempted,
+                &victim.gang,
+                None,
+                why_victim(victim, by, order),
+            )
         };
         match decision {
             Decision::Place {
@@ -184,11 +194,16 @@ pub fn why(certificate: &Certificate) -> String {
     format!("{}: {certificate}", certificate.reason)
 }
 
-/// Why a gang leaves. `by`: the gang that takes its place.
+/// Why a gang leaves. `by`: the gang that takes its place. `order`: how the priority of the victim
+/// compares to that of `by`, where both are known.
 #[must_use]
-pub(super) fn why_victim(victim: &Victim, by: Option<&GangId>) -> String {
+pub(super) fn why_victim(victim: &Victim, by: Option<&GangId>, order: Option<Ordering>) -> String {
     let because = match victim.because {
-        Because::LaterInQueue => "it is later in the same queue",
+        Because::LaterInQueue => match order {
+            Some(Ordering::Less) => "its priority is lower in the same queue",
+            Some(Ordering::Equal) => "it is later in the same queue at the same priority",
+            Some(Ordering::Greater) | None => "it comes after the other in the same queue",
+        },
         Because::Borrows => "its queue holds more than its quota",
         Because::LowerPriority => "its priority is lower",
         Because::Drained => "its queue is drained",
@@ -198,5 +213,60 @@ pub(super) fn why_victim(victim: &Victim, by: Option<&GangId>) -> String {
     match by {
         Some(by) => format!("for {by}: {because}; {lost} device-seconds of work are lost"),
         None => format!("{because}; {lost} device-seconds of work are lost"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trellis_scheduler::QueueName;
+
+    fn gang(name: &str, priority: i32) -> Gang {
+        Gang {
+            priority,
+            ..Gang::new(GangId::new(name), QueueName::new("q"), vec![])
+        }
+    }
+
+    /// Why victim `v` leaves for gang `by`.
+    fn reason(gangs: &[Gang], because: Because) -> String {
+        let decision = Decision::Preempt {
+            gang: GangId::new("team/by"),
+            placement: Placement::new(),
+            victims: vec![Victim {
+                gang: GangId::new("team/v"),
+                because,
+                lost_device_seconds: 8,
+            }],
+        };
+        let known = |id: &GangId| gangs.iter().find(|gang| gang.id == *id);
+        let records = Record::of(Time::from_millis(0), &decision, known);
+        records.last().unwrap().reason.clone()
+    }
+
+    #[test]
+    fn a_victim_of_the_same_queue_has_a_lower_priority_or_is_later_at_the_same() {
+        let reason = |own, other| {
+            let gangs = [gang("team/v", own), gang("team/by", other)];
+            reason(&gangs, Because::LaterInQueue)
+        };
+        assert_eq!(
+            reason(1, 5),
+            "for team/by: its priority is lower in the same queue; 8 device-seconds of work are lost"
+        );
+        assert_eq!(
+            reason(5, 5),
+            "for team/by: it is later in the same queue at the same priority; \
+             8 device-seconds of work are lost"
+        );
+    }
+
+    #[test]
+    fn a_victim_of_an_unknown_priority_comes_after_the_other() {
+        let reason = reason(&[gang("team/v", 1)], Because::LaterInQueue);
+        assert!(
+            reason.starts_with("for team/by: it comes after the other in the same queue; "),
+            "{reason}"
+        );
     }
 }
