@@ -1,8 +1,9 @@
-//! Queues without quota that a namespace may use although another queue has quota for it: who
-//! names such a queue passes that quota. Pure.
+//! Queues without quota that a namespace may use although it has quota in a queue of its own: a job
+//! that names such a queue passes that quota. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use trellis_api::Queue;
 use trellis_policies::selects;
 
@@ -11,8 +12,8 @@ type Labels = BTreeMap<String, String>;
 /// The most queues that are above one: a longer way is a circle.
 const DEEPEST: usize = 64;
 
-/// By the name of each queue without quota: the namespaces that may use it, and that another
-/// queue, which has quota, takes by default.
+/// By the name of each queue without quota: the namespaces that may use it, and that have a queue
+/// of their own with quota.
 pub(super) fn find<'n>(
     queues: &[impl AsRef<Queue>],
     namespaces: impl Iterator<Item = (&'n str, &'n Labels)>,
@@ -44,12 +45,8 @@ pub(super) fn find<'n>(
     if open.is_empty() || bounded.is_empty() {
         return found;
     }
-    let takes = |queue: &&&Queue, labels: &Labels| {
-        selects(queue.spec.default_for.as_ref(), labels)
-            && selects(queue.spec.namespace_selector.as_ref(), labels)
-    };
     for (namespace, labels) in namespaces {
-        if !bounded.iter().any(|queue| takes(&queue, labels)) {
+        if !bounded.iter().any(|queue| is_own(queue, labels)) {
             continue;
         }
         let may = |queue: &&&Queue| selects(queue.spec.namespace_selector.as_ref(), labels);
@@ -59,6 +56,22 @@ pub(super) fn find<'n>(
         }
     }
     found
+}
+
+/// True if a queue is a namespace's own: the namespace may use it, and it is the default of the
+/// namespace or is not open to every namespace.
+fn is_own(queue: &Queue, labels: &Labels) -> bool {
+    let selector = queue.spec.namespace_selector.as_ref();
+    selects(selector, labels)
+        && (selects(queue.spec.default_for.as_ref(), labels)
+            || selector.is_some_and(|selector| !selects_everything(selector)))
+}
+
+/// True of a selector that asks for nothing: `{}`.
+fn selects_everything(selector: &LabelSelector) -> bool {
+    let labels = selector.match_labels.iter().flatten();
+    let expressions = selector.match_expressions.iter().flatten();
+    labels.count() == 0 && expressions.count() == 0
 }
 
 fn name(queue: &Queue) -> &str {
@@ -124,6 +137,47 @@ mod tests {
         // A team without quota passes none.
         let free = queue("red", of_team(None, false));
         assert_eq!(bypasses(&[default, free]), BTreeMap::new());
+    }
+
+    /// A queue with quota and with this `namespaceSelector`, and no `defaultFor`.
+    fn admits(selector: &Value) -> Arc<Queue> {
+        let mut spec = of_team(None, true);
+        spec["namespaceSelector"] = selector.clone();
+        spec.as_object_mut().unwrap().remove("defaultFor");
+        queue("quota", spec)
+    }
+
+    #[test]
+    fn queue_that_admits_a_namespace_by_label_or_expression_is_its_own() {
+        let default = queue("default", json!({"namespaceSelector": {}}));
+        for selector in [
+            json!({"matchLabels": {"team": "red"}}),
+            json!({"matchExpressions": [{"key": "team", "operator": "In", "values": ["red"]}]}),
+            json!({"matchExpressions": [{"key": "team", "operator": "NotIn", "values": ["blue"]}]}),
+        ] {
+            let found = [("default".to_owned(), vec!["a".to_owned(), "c".to_owned()])];
+            let bypasses = bypasses(&[default.clone(), admits(&selector)]);
+            assert_eq!(bypasses, found.into(), "{selector}");
+        }
+    }
+
+    #[test]
+    fn queue_that_admits_every_namespace_belongs_to_none() {
+        let default = queue("default", json!({"namespaceSelector": {}}));
+        for selector in [
+            json!({}),
+            json!({"matchLabels": {}, "matchExpressions": []}),
+            json!(null),
+        ] {
+            let bypasses = bypasses(&[default.clone(), admits(&selector)]);
+            assert_eq!(bypasses, BTreeMap::new(), "{selector}");
+        }
+        // Unless it is the default of a namespace.
+        let mut spec = of_team(None, true);
+        spec["namespaceSelector"] = json!({});
+        let red = queue("red", spec);
+        let found = [("default".to_owned(), vec!["a".to_owned(), "c".to_owned()])];
+        assert_eq!(bypasses(&[default, red]), found.into());
     }
 
     #[test]
