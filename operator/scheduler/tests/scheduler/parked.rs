@@ -1,6 +1,6 @@
-//! Over random sequences of events with preemption and reclaim: a cycle decides what an
-//! engine decides that looks at every waiting gang afresh, and no cycle takes away what it
-//! has placed itself.
+//! Over random sequences of events with preemption, reclaim, flavors, limits and topology: a
+//! cycle decides what an engine decides that looks at every waiting gang afresh. Without flavors
+//! and limits: no cycle takes away what it has placed itself.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -10,9 +10,10 @@ use crate::preemption::seconds;
 use crate::snapshots::twin;
 use proptest::prelude::*;
 use trellis_scheduler::{
-    BorrowWithin, Constraints, Decay, Decision, Engine, Gang, GangId, Node, Preemption, Queue,
-    QueueName, Quota, Reclaim, ResourceName, TaskGroup, Topology, TopologyMode, TopologyName,
-    TopologyRequest, WithinQueue,
+    BorrowWithin, Constraints, Decay, Decision, Draw, Drawn, Engine, Flavor, FlavorName,
+    FlavorQuotas, Gang, GangId, LimitName, Node, Preemption, Queue, QueueName, Quota, Reclaim,
+    ResourceGroup, ResourceName, TaskGroup, Topology, TopologyMode, TopologyName, TopologyRequest,
+    WithinQueue,
 };
 
 /// Leaves: two teams of a department, a queue beside it, a queue without quota in the
@@ -26,6 +27,31 @@ const LEAVES: [(&str, Option<&str>); 5] = [
 ];
 const NODES: usize = 3;
 const GANGS: usize = 7;
+const LIMITS: usize = 2;
+
+/// The rules of a sequence.
+#[derive(Clone, Copy, Debug)]
+struct Rules {
+    /// Queues offer their quotas as two flavors: the nodes of pool 0, and those of pool 1. Else
+    /// on every node.
+    flavors: bool,
+    /// Some gangs draw on limits.
+    limits: bool,
+}
+
+const PLAIN: Rules = Rules {
+    flavors: false,
+    limits: false,
+};
+
+fn any_rules() -> impl Strategy<Value = Rules> {
+    let rules = (prop::bool::ANY, prop::bool::weighted(0.3));
+    rules.prop_map(|(flavors, limits)| Rules { flavors, limits })
+}
+
+fn flavor_name(pool: u8) -> FlavorName {
+    FlavorName::new(format!("pool-{pool}"))
+}
 
 #[derive(Clone, Debug)]
 enum Event {
@@ -71,8 +97,23 @@ fn any_preemption() -> impl Strategy<Value = Preemption> {
     })
 }
 
-/// `patient`: some may keep their place for a while, and time passes.
-fn any_gang(patient: bool) -> impl Strategy<Value = Gang> {
+/// A limit counts what is its own; each gang says how much may be held of it.
+fn any_draws() -> impl Strategy<Value = Vec<Draw>> {
+    let draw = (0..LIMITS, 1..6_i64).prop_map(|(at, max)| Draw {
+        refuses: false,
+        limit: LimitName::new(format!("l{at}")),
+        of: match at {
+            0 => Drawn::Gangs,
+            _ => Drawn::Devices,
+        },
+        max: Some(max),
+    });
+    prop_oneof![4 => Just(vec![]), 1 => draw.prop_map(|draw| vec![draw])]
+}
+
+/// `patient`: some may keep their place for a while, and time passes. `rich`: some name flavors,
+/// and draw on limits.
+fn any_gang(patient: bool, rich: bool) -> impl Strategy<Value = Gang> {
     let size = (1..4_u32, 1..3_i64, 0..3_i64);
     let terms = (
         0..3_i32,
@@ -84,16 +125,31 @@ fn any_gang(patient: bool) -> impl Strategy<Value = Gang> {
     let min_runtime = min_runtime.prop_map(move |seconds| if patient { seconds } else { 0 });
     let pool = prop::option::weighted(0.3, 0..2_u8);
     let rack = prop::option::weighted(0.2, prop::bool::ANY);
+    let flavors = match rich {
+        false => Just(vec![]).boxed(),
+        true => prop_oneof![
+            3 => Just(vec![]),
+            1 => Just(vec![0]),
+            1 => Just(vec![1]),
+            1 => Just(vec![1, 0]),
+        ]
+        .boxed(),
+    };
+    let draws = match rich {
+        false => Just(vec![]).boxed(),
+        true => any_draws().boxed(),
+    };
     (
         (0..GANGS, 0..LEAVES.len()),
         size,
         terms,
         runtime,
         min_runtime,
-        (pool, rack),
+        (pool, rack, flavors, draws),
     )
         .prop_map(
-            |((at, leaf), (pods, gpus, cores), terms, runtime, min_runtime, (pool, rack))| {
+            |((at, leaf), (pods, gpus, cores), terms, runtime, min_runtime, asked)| {
+                let (pool, rack, flavors, draws) = asked;
                 let (priority, preemptible, surplus) = terms;
                 let mut constraints = Constraints::default();
                 if let Some(pool) = pool {
@@ -103,9 +159,12 @@ fn any_gang(patient: bool) -> impl Strategy<Value = Gang> {
                 }
                 let worker = TaskGroup {
                     constraints,
+                    flavors: flavors.into_iter().map(flavor_name).collect(),
+                    device: Some(ResourceName::new(GPU)),
                     ..group("worker", pods, gpu(cores, gpus))
                 };
                 Gang {
+                    draws,
                     queue: QueueName::new(LEAVES[leaf].0),
                     priority,
                     preemptible,
@@ -125,7 +184,7 @@ fn any_gang(patient: bool) -> impl Strategy<Value = Gang> {
         )
 }
 
-fn any_event(patient: bool) -> impl Strategy<Value = Event> {
+fn any_event(patient: bool, rich: bool) -> impl Strategy<Value = Event> {
     let node = (0..NODES, 0..9_i64, 0..2_u8, 0..2_u8, 0..5_u8);
     let node = node.prop_map(|(at, gpus, pool, rack, state)| Event::Node {
         at,
@@ -148,7 +207,7 @@ fn any_event(patient: bool) -> impl Strategy<Value = Event> {
         4 => node,
         1 => (0..NODES).prop_map(Event::DeleteNode),
         2 => queue,
-        10 => any_gang(patient).prop_map(|gang| Event::Gang(Box::new(gang))),
+        10 => any_gang(patient, rich).prop_map(|gang| Event::Gang(Box::new(gang))),
         4 => (0..GANGS).prop_map(Event::DeleteGang),
         1 => (0..GANGS).prop_map(Event::Checkpoint),
     ]
@@ -166,7 +225,29 @@ fn quotas(nominal: i64, limit: Option<i64>) -> [(ResourceName, Quota); 2] {
     ]
 }
 
-fn leaf(at: usize, nominal: i64, limit: Option<i64>, preemption: Preemption) -> Queue {
+fn offering(queue: Queue, rules: Rules, quotas: [(ResourceName, Quota); 2]) -> Queue {
+    if !rules.flavors {
+        return queue.with_quotas(quotas);
+    }
+    let flavors = [0, 1].map(|pool| FlavorQuotas {
+        flavor: flavor_name(pool),
+        quotas: quotas.clone().into(),
+    });
+    Queue {
+        resource_groups: vec![ResourceGroup {
+            flavors: flavors.into(),
+        }],
+        ..queue
+    }
+}
+
+fn leaf(
+    at: usize,
+    rules: Rules,
+    nominal: i64,
+    limit: Option<i64>,
+    preemption: Preemption,
+) -> Queue {
     let (name, parent) = LEAVES[at];
     let queue = Queue {
         parent: parent.map(QueueName::new),
@@ -176,23 +257,35 @@ fn leaf(at: usize, nominal: i64, limit: Option<i64>, preemption: Preemption) -> 
     match name {
         // They name nothing.
         "idle" | "outside" => queue,
-        _ => queue.with_quotas(quotas(nominal, limit)),
+        _ => offering(queue, rules, quotas(nominal, limit)),
     }
 }
 
-fn world() -> Engine {
+fn world(rules: Rules) -> Engine {
     let mut engine = Engine::with_decay(Decay::half_life(0));
     engine.apply_topology(Topology {
         name: TopologyName::new("hall"),
         levels: vec!["rack".into()],
     });
-    engine.apply_queue(Queue::new(QueueName::new("org")).with_quotas(quotas(2, None)));
-    engine.apply_queue(Queue {
-        parent: Some(QueueName::new("org")),
-        ..Queue::new(QueueName::new("department")).with_quotas(quotas(2, None))
-    });
+    for pool in 0..2_u8 {
+        engine.apply_flavor(Flavor {
+            name: flavor_name(pool),
+            node_labels: [("pool".to_owned(), pool.to_string())].into(),
+            node_taints: Vec::new(),
+            tolerations: Vec::new(),
+        });
+    }
+    let above = |name: &str, parent: Option<&str>| {
+        let queue = Queue {
+            parent: parent.map(QueueName::new),
+            ..Queue::new(QueueName::new(name))
+        };
+        offering(queue, rules, quotas(2, None))
+    };
+    engine.apply_queue(above("org", None));
+    engine.apply_queue(above("department", Some("org")));
     for (at, _) in LEAVES.iter().enumerate() {
-        engine.apply_queue(leaf(at, 4, None, Preemption::default()));
+        engine.apply_queue(leaf(at, rules, 4, None, Preemption::default()));
     }
     engine
 }
@@ -207,7 +300,7 @@ fn as_node(at: usize, gpus: i64, labels: [(&str, u8); 2], state: u8) -> Node {
     node
 }
 
-fn apply(engine: &mut Engine, event: Event, second: i64) {
+fn apply(engine: &mut Engine, rules: Rules, event: Event, second: i64) {
     match event {
         Event::Node {
             at,
@@ -227,9 +320,18 @@ fn apply(engine: &mut Engine, event: Event, second: i64) {
             backfill,
         } => engine.apply_queue(Queue {
             backfill,
-            ..leaf(at, nominal, limit, preemption)
+            ..leaf(at, rules, nominal, limit, preemption)
         }),
-        Event::Gang(gang) => {
+        Event::Gang(mut gang) => {
+            if !rules.flavors {
+                // The queues offer none of them.
+                for group in &mut gang.groups {
+                    group.flavors.clear();
+                }
+            }
+            if !rules.limits {
+                gang.draws.clear();
+            }
             // A gang of other terms under the name of one that has its place is another.
             engine.delete_gang(&gang.id);
             engine.apply_gang(Gang {
@@ -273,24 +375,26 @@ fn keeps_what_it_places(
     Ok(())
 }
 
+/// The decisions, without the numbers of a certificate: a gang may be looked at before or after
+/// another gang of the same cycle is placed.
 fn decided(decisions: &[Decision]) -> Vec<String> {
-    let told = |d: &&Decision| !matches!(d, Decision::Reserve { .. });
-    decisions
-        .iter()
-        .filter(told)
-        .map(|d| format!("{d:?}"))
-        .collect()
+    let decided = |decision: &Decision| match decision {
+        Decision::Reserve { .. } => None,
+        Decision::Wait { gang, certificate } => Some(format!("{gang} {:?}", certificate.reason)),
+        _ => Some(format!("{decision:?}")),
+    };
+    decisions.iter().filter_map(decided).collect()
 }
 
 /// One event, what comes of it, and what comes of the victims having left. A cycle decides
 /// what an engine decides that has looked at nothing yet.
 fn step(
     engine: &mut Engine,
-    event: Event,
-    second: i64,
+    rules: Rules,
+    (event, second): (Event, i64),
     mut seen: impl FnMut(&[Decision]) -> Result<(), TestCaseError>,
 ) -> Result<(), TestCaseError> {
-    apply(engine, event, second);
+    apply(engine, rules, event, second);
     for _ in 0..GANGS {
         let mut fresh = twin(engine)?;
         let expected = fresh.cycle(seconds(second));
@@ -320,10 +424,10 @@ fn step(
 }
 
 /// The world with these policies of its leaves, and a node of 4 GPUs in each rack.
-fn world_with(policies: Vec<(i64, Preemption)>) -> Engine {
-    let mut engine = world();
+fn world_with(rules: Rules, policies: Vec<(i64, Preemption)>) -> Engine {
+    let mut engine = world(rules);
     for (at, (nominal, preemption)) in policies.into_iter().enumerate() {
-        engine.apply_queue(leaf(at, nominal, None, preemption));
+        engine.apply_queue(leaf(at, rules, nominal, None, preemption));
     }
     for at in 0..NODES {
         let rack = u8::try_from(at % 2).unwrap();
@@ -333,30 +437,35 @@ fn world_with(policies: Vec<(i64, Preemption)>) -> Engine {
 }
 
 proptest! {
-    #![proptest_config(cases(400))]
+    #![proptest_config(cases(1_200))]
 
     #[test]
     fn a_parked_gang_is_woken_whenever_a_fresh_look_decides_otherwise(
+        rules in any_rules(),
         policies in prop::collection::vec((0..9_i64, any_preemption()), 5),
-        events in prop::collection::vec((any_event(true), 0..20_i64), 1..40),
+        events in prop::collection::vec((any_event(true, true), 0..20_i64), 1..40),
     ) {
-        let mut engine = world_with(policies);
+        let mut engine = world_with(rules, policies);
         let mut second = 0;
         for (event, later) in events {
             second += later;
-            step(&mut engine, event, second, |_| Ok(()))?;
+            step(&mut engine, rules, (event, second), |_| Ok(()))?;
         }
     }
+}
+
+proptest! {
+    #![proptest_config(cases(400))]
 
     #[test]
     fn a_cycle_does_not_preempt_what_it_has_just_placed(
         policies in prop::collection::vec((0..9_i64, any_preemption()), 5),
-        events in prop::collection::vec(any_event(false), 1..40),
+        events in prop::collection::vec(any_event(false, false), 1..40),
     ) {
-        let mut engine = world_with(policies);
+        let mut engine = world_with(PLAIN, policies);
         let mut nominated = BTreeSet::new();
         for event in events {
-            step(&mut engine, event, 0, |decisions| {
+            step(&mut engine, PLAIN, (event, 0), |decisions| {
                 keeps_what_it_places(decisions, &mut nominated)
             })?;
         }
@@ -368,11 +477,11 @@ proptest! {
 /// `first` start.
 #[test]
 fn quota_is_kept_for_a_gang_behind_one_that_can_start() {
-    let mut engine = world();
+    let mut engine = world(PLAIN);
     let quotas = [("team-a", 0), ("team-b", 6), ("beside", 1)];
     for (at, (name, nominal)) in quotas.into_iter().enumerate() {
         assert_eq!(LEAVES[at].0, name);
-        engine.apply_queue(leaf(at, nominal, None, Preemption::default()));
+        engine.apply_queue(leaf(at, PLAIN, nominal, None, Preemption::default()));
     }
     for at in 1..NODES {
         engine.apply_node(as_node(at, 4, [("pool", 0), ("rack", 0)], 4));
@@ -404,7 +513,7 @@ fn quota_is_kept_for_a_gang_behind_one_that_can_start() {
             last = said(decisions);
             Ok(())
         };
-        step(&mut engine, event, 0, seen).unwrap();
+        step(&mut engine, PLAIN, (event, 0), seen).unwrap();
     }
     assert_eq!(last, ["+first"]);
 }

@@ -71,7 +71,7 @@ fn both_run() -> Engine {
 #[test]
 fn a_gang_within_nominal_waits_for_a_head_within_nominal() {
     let mut engine = both_run();
-    // What `b` has of its own never comes to the head.
+    // The head never gets quota of `b`.
     let mut b = below("b", Some("all"), 16, RECLAIM);
     for flavor in &mut b.resource_groups[0].flavors {
         for quota in flavor.quotas.values_mut() {
