@@ -1,5 +1,7 @@
 //! Policies whose watch is late: a job that was applied after them has no place before they decide.
 
+use std::time::Duration;
+
 use anyhow::ensure;
 use serde_json::json;
 use trellis_api::TrainingJob;
@@ -22,9 +24,9 @@ fn quota_policies(request: &Request) -> bool {
     request.resource == "quotapolicies.trellis.dev"
 }
 
-/// Applies a policy and a job while the watch of the policy's kind shows nothing.
+/// Applies a policy and a job while the watch of the policy's kind shows nothing for so long.
 async fn is_refused_though_the_watch_is_late(
-    which: fn(&Request) -> bool,
+    (which, late): (fn(&Request) -> bool, Duration),
     policy: impl Fn(&Site) -> serde_json::Value,
     refusal: &str,
 ) {
@@ -51,8 +53,7 @@ async fn is_refused_though_the_watch_is_late(
     let waits = waits.await.unwrap();
     let words = "and the watch has not shown it yet";
     assert!(message(&waits).contains(words), "{}", message(&waits));
-    // As long as the watch is late.
-    tokio::time::sleep(std::time::Duration::from_secs(5)).await;
+    tokio::time::sleep(late).await;
     assert_eq!(proxy.counts().of(Verb::Create, "pods"), made);
 
     proxy.resume_watches();
@@ -67,7 +68,8 @@ async fn is_refused_though_the_watch_is_late(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn job_waits_for_a_policy_that_was_applied_before_it() {
     let policy = |site: &Site| about(site, NO_IMAGE, json!({}));
-    is_refused_though_the_watch_is_late(policies, policy, "PolicyDenied").await;
+    let late = (policies as fn(&Request) -> bool, Duration::from_secs(60));
+    is_refused_though_the_watch_is_late(late, policy, "PolicyDenied").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -81,5 +83,9 @@ async fn job_waits_for_a_quota_policy_that_was_applied_before_it() {
                 "limits": {"podsPerJob": 0, "gpusPerJob": 0}},
         })
     };
-    is_refused_though_the_watch_is_late(quota_policies, policy, "QuotaPolicyExceeded").await;
+    let late = (
+        quota_policies as fn(&Request) -> bool,
+        Duration::from_secs(5),
+    );
+    is_refused_though_the_watch_is_late(late, policy, "QuotaPolicyExceeded").await;
 }
