@@ -61,6 +61,8 @@ mod oracle;
 #[cfg(test)]
 mod parked;
 #[cfg(test)]
+mod parked_events;
+#[cfg(test)]
 mod placement;
 #[cfg(test)]
 mod placement_devices;
