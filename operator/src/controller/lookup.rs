@@ -129,7 +129,7 @@ fn usable<Q: Borrow<Queue>>(all: &[Q], namespace_labels: &BTreeMap<String, Strin
 }
 
 /// What a selector asks of labels: 0 for `{}`.
-fn requirements(selector: Option<&LabelSelector>) -> usize {
+pub(super) fn requirements(selector: Option<&LabelSelector>) -> usize {
     selector.map_or(0, |selector| {
         let labels = selector.match_labels.as_ref().map_or(0, BTreeMap::len);
         let expressions = selector.match_expressions.as_ref().map_or(0, Vec::len);

@@ -48,7 +48,7 @@ pub(crate) use undecodable::does_not_decode;
 pub use work_queue::WorkQueue;
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
@@ -97,9 +97,9 @@ pub struct Controller {
     settings: Arc<Settings>,
     story: Story,
     builds: Arc<Builds>,
-    /// Until then jobs wait for the policies of their namespace to be loaded. None: the cluster's
-    /// policies have not been loaded.
-    patient_until: Mutex<Option<Instant>>,
+    /// Until then jobs wait for the policies of their namespace to be loaded. It is set once the
+    /// cluster's policies are.
+    patient_until: OnceLock<Instant>,
     references: References,
     /// When counts were last written, by job: throttling only, nothing rests on it.
     counted: Mutex<HashMap<Key, Instant>>,
@@ -122,7 +122,7 @@ impl Controller {
             settings: Arc::new(settings),
             story,
             builds: Arc::default(),
-            patient_until: Mutex::default(),
+            patient_until: OnceLock::new(),
             references: References::default(),
             counted: Mutex::default(),
             unheard: Mutex::default(),
@@ -159,7 +159,9 @@ impl Controller {
         if tokio::time::timeout(POLICIES, loaded).await.is_err() {
             warn!("the policies have not been read: nothing is allowed");
         }
-        *self.patient_until.lock() = Instant::now().checked_add(POLICIES);
+        if let Some(until) = Instant::now().checked_add(POLICIES) {
+            self.patient_until.get_or_init(|| until);
+        }
         let workers = Arc::new(Semaphore::new(WORKERS));
         loop {
             let key = self.world.work.next().await;
@@ -260,8 +262,10 @@ impl Controller {
     /// the time is over and the job says so.
     fn awaits_policies(&self, seen: &Surrounded) -> Option<Duration> {
         let policies = seen.policies.as_ref()?;
-        let until = (*self.patient_until.lock())?;
-        let left = until.checked_duration_since(Instant::now())?;
+        let left = self
+            .patient_until
+            .get()?
+            .checked_duration_since(Instant::now())?;
         (!policies.is_loaded(seen.namespace())).then_some(left)
     }
 

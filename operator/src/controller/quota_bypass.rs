@@ -3,9 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use trellis_api::Queue;
 use trellis_policies::selects;
+
+use super::lookup::requirements;
 
 type Labels = BTreeMap<String, String>;
 
@@ -63,15 +64,7 @@ pub(super) fn find<'n>(
 fn is_own(queue: &Queue, labels: &Labels) -> bool {
     let selector = queue.spec.namespace_selector.as_ref();
     selects(selector, labels)
-        && (selects(queue.spec.default_for.as_ref(), labels)
-            || selector.is_some_and(|selector| !selects_everything(selector)))
-}
-
-/// True of a selector that asks for nothing: `{}`.
-fn selects_everything(selector: &LabelSelector) -> bool {
-    let labels = selector.match_labels.iter().flatten();
-    let expressions = selector.match_expressions.iter().flatten();
-    labels.count() == 0 && expressions.count() == 0
+        && (selects(queue.spec.default_for.as_ref(), labels) || requirements(selector) > 0)
 }
 
 fn name(queue: &Queue) -> &str {

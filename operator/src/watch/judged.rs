@@ -47,17 +47,21 @@ impl JudgedSpec {
     /// are not compared.
     #[must_use]
     pub fn is_like(&self, other: &Self) -> bool {
-        let judged = |spec: &Self| (spec.images, spec.tolerations, spec.resources);
-        judged(self) == judged(other)
+        !self.differences(other).contains(&true)
+    }
+
+    /// What differs, in the order of [`JudgedSpec::changed`].
+    fn differences(&self, other: &Self) -> [bool; 3] {
+        [
+            self.images != other.images,
+            self.tolerations != other.tolerations,
+            self.resources != other.resources,
+        ]
     }
 
     /// The same pod as it was seen before: what had changed stays changed. True if more has.
     pub(super) fn follow(&mut self, before: &Self) -> bool {
-        let differs = [
-            self.images != before.images,
-            self.tolerations != before.tolerations,
-            self.resources != before.resources,
-        ];
+        let differs = self.differences(before);
         self.changed = before.changed;
         for (changed, differs) in self.changed.iter_mut().zip(differs) {
             *changed |= differs;

@@ -1,6 +1,5 @@
 //! Before a place is written down, policies decide that are at least as new as what asks for it.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -10,7 +9,6 @@ use trellis_api::Reason;
 use super::{Committer, Outcome};
 use crate::key::Key;
 use crate::scheduling::wish::Run;
-use crate::watch::JudgedSpec;
 use crate::world::Certificate;
 
 /// After that a place that waits for policies says so.
@@ -25,8 +23,6 @@ pub struct JudgedBy {
     pub policies: String,
     /// Version of the QuotaPolicies.
     pub quotas: u64,
-    /// The specs that they have judged, by the names of the pods.
-    pub specs: BTreeMap<String, JudgedSpec>,
 }
 
 impl Committer {

@@ -1,7 +1,7 @@
 //! Pods that others have made are bound: the plan of a gang is written down, its claims are bound,
 //! then its pods, and then it is closed. A pod alone needs no plan: one write binds it or does not.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -45,8 +45,10 @@ pub struct GuestPlan {
     pub mounts: Mounts,
     /// Since when they have waited. None: an earlier leader knew.
     pub since: Option<Timestamp>,
-    /// By what it was decided that they may. None: an earlier leader knew.
+    /// By what it was decided that they may. None: the plan is written down already.
     pub judged: Option<JudgedBy>,
+    /// The specs that policies have judged, by the names of the pods. Empty: an earlier leader knew.
+    pub specs: BTreeMap<String, JudgedSpec>,
 }
 
 /// A place, and who leaves it first.
@@ -254,8 +256,7 @@ impl Committer {
             };
             let node = run.node.as_str();
             for pod in run.pods.iter().filter(|pod| !is_bound(pod, node)) {
-                let specs = wanted.judged.as_ref().map(|judged| &judged.specs);
-                let judged = specs.and_then(|specs| specs.get(&pod.name));
+                let judged = wanted.specs.get(&pod.name);
                 futures.push(self.bind_one(unit, (pod, judged), node, by, stop));
             }
         }

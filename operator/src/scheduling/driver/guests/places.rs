@@ -205,6 +205,7 @@ impl Driver {
             mounts,
             since: Some(asks.submitted),
             judged: Some(judged_by(asks)),
+            specs: asks.judged.clone(),
         };
         if let (Some(Unit::Pod(pod)), Some(group)) = (guests::unit(unit), &group) {
             // The next one that joins is asked about with it.
@@ -302,6 +303,5 @@ pub(super) fn judged_by(asks: &Asks) -> JudgedBy {
         at: Instant::now(),
         policies: asks.allowed.version().to_owned(),
         quotas: asks.limits.version,
-        specs: asks.judged.clone(),
     }
 }

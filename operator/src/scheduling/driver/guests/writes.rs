@@ -10,7 +10,6 @@ use trellis_api::pod_group::{Plan, PodGroupStatus};
 use trellis_api::{PodGroup, Reason};
 
 use super::super::Driver;
-use super::places::judged_by;
 use crate::key::Key;
 use crate::scheduling::commit::{GuestPlan, Outcome};
 use crate::scheduling::guests::{asks, next, plan};
@@ -48,7 +47,8 @@ impl Driver {
             group: group.metadata.name.clone(),
             mounts,
             since: asks.map(|asks| asks.submitted),
-            judged: asks.map(|asks| judged_by(asks)),
+            judged: None,
+            specs: asks.map(|asks| asks.judged.clone()).unwrap_or_default(),
         };
         let (committer, key) = (self.committer.clone(), unit.clone());
         self.start(unit, None, |stop| async move {
