@@ -106,8 +106,7 @@ impl Binaries {
     ///
     /// When the user has no cache folder.
     pub fn has(program: Program) -> Result<bool> {
-        let cached = cache::folder(program)?.join(program.name());
-        Ok(cached.is_file() || find_installed(&installed_folders(), program).is_some())
+        Ok(find(&installed_folders(), program)?.is_some())
     }
 
     /// Finds each of `programs`, and builds those that are nowhere. A build takes minutes, shows
@@ -121,13 +120,12 @@ impl Binaries {
         let folders = installed_folders();
         let mut missing: BTreeMap<PathBuf, Vec<Program>> = BTreeMap::new();
         for &program in programs {
-            let cache = cache::folder(program)?;
-            // What we built ourselves needs no look at its version, which costs a start of it.
-            let cached = cache.join(program.name());
-            match find_installed(&folders, program) {
+            match find(&folders, program)? {
                 Some(path) => drop(paths.insert(program, path)),
-                None if cached.is_file() => drop(paths.insert(program, cached)),
-                None => missing.entry(cache).or_default().push(program),
+                None => {
+                    let cache = cache::folder(program)?;
+                    missing.entry(cache).or_default().push(program);
+                }
             }
         }
         for (cache, programs) in missing {
@@ -149,6 +147,14 @@ fn installed_folders() -> Vec<PathBuf> {
     let assets = env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from);
     let path = env::var_os("PATH").unwrap_or_default();
     assets.into_iter().chain(env::split_paths(&path)).collect()
+}
+
+/// The program, if it is installed or has been built.
+fn find(folders: &[PathBuf], program: Program) -> Result<Option<PathBuf>> {
+    // What we built ourselves needs no look at its version, which costs a start of it.
+    let cached = cache::folder(program)?.join(program.name());
+    let installed = find_installed(folders, program);
+    Ok(installed.or_else(|| cached.is_file().then_some(cached)))
 }
 
 fn find_installed(folders: &[PathBuf], program: Program) -> Option<PathBuf> {

@@ -46,7 +46,7 @@ pub struct Part {
 ///
 /// # Errors
 /// If the log cannot be read. A stream that breaks while it is followed is taken up again where it
-/// broke, but for that of a simulated node.
+/// broke; the stream of a simulated node is not.
 pub async fn read(
     pods: Api<Pod>,
     chosen: Chosen,
@@ -74,7 +74,7 @@ pub async fn read(
         let ended = match pods.log_stream(&chosen.pod.name, &params).await {
             Ok(stream) => {
                 is_reported = false;
-                let (client, node) = (pods.clone().into_client(), chosen.pod.node.clone());
+                let (client, node) = (client.clone(), chosen.pod.node.clone());
                 let is_simulated = async move {
                     match node {
                         Some(node) => is_simulated(&client, &node).await,
@@ -136,10 +136,9 @@ async fn pass_on(
     stream: impl futures::AsyncBufRead,
     lines: &mut Lines,
     again: bool,
-    (stopped, is_simulated): (&mut Option<Receiver<bool>>, BoxFuture<'_, bool>),
+    (stopped, mut is_simulated): (&mut Option<Receiver<bool>>, BoxFuture<'_, bool>),
     out: &Sender<Vec<u8>>,
 ) -> Ended {
-    let mut is_simulated = is_simulated;
     futures::pin_mut!(stream);
     let mut batch = Vec::new();
     // A line whose end has not come.

@@ -256,16 +256,9 @@ async fn shown(answers: Vec<(u16, String)>, part: Part) -> (String, Vec<String>)
     let (asked, mut uris) = mpsc::unbounded_channel();
     let (out, mut pieces) = mpsc::channel(16);
     let chosen = of(Target::default()).unwrap().remove(0);
-    read(
-        server(answers, asked),
-        chosen,
-        part,
-        String::new(),
-        None,
-        out,
-    )
-    .await
-    .unwrap();
+    let pods = server(answers, asked);
+    let read = read(pods, chosen, part, String::new(), None, out);
+    read.await.unwrap();
     let mut text = Vec::new();
     while let Some(piece) = pieces.recv().await {
         text.extend(piece);
@@ -343,14 +336,8 @@ async fn unreadable(answers: Vec<(u16, String)>, follow: bool) -> (UnreadableLog
         follow,
         ..Part::default()
     };
-    let read = read(
-        server(answers, asked),
-        chosen,
-        part,
-        String::new(),
-        None,
-        out,
-    );
+    let pods = server(answers, asked);
+    let read = read(pods, chosen, part, String::new(), None, out);
     let failure = read.await.unwrap_err();
     let mut all = Vec::new();
     while let Some(uri) = uris.recv().await {
