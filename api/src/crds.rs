@@ -9,8 +9,8 @@ use kube::{CustomResourceExt, Resource as _};
 
 use crate::rules;
 use crate::{
-    AuthorizationPolicy, ClusterAuthorizationPolicy, PodGroup, Queue, QuotaPolicy, ResourceFlavor,
-    RuntimeProfile, Topology, TrainingJob,
+    ClusterJobPolicy, JobPolicy, PodGroup, QuotaPolicy, ResourceFlavor, RuntimeProfile, Topology,
+    TrainingJob, TrainingQueue,
 };
 
 /// Largest CRD, in bytes of JSON: client-side apply keeps a copy of the object
@@ -22,12 +22,12 @@ pub const MAX_SIZE: usize = 100 * 1024;
 pub fn all() -> Vec<CustomResourceDefinition> {
     let mut all = vec![
         TrainingJob::crd(),
-        Queue::crd(),
+        TrainingQueue::crd(),
         PodGroup::crd(),
         ResourceFlavor::crd(),
         Topology::crd(),
-        ClusterAuthorizationPolicy::crd(),
-        AuthorizationPolicy::crd(),
+        ClusterJobPolicy::crd(),
+        JobPolicy::crd(),
         QuotaPolicy::crd(),
         RuntimeProfile::crd(),
     ];
@@ -157,7 +157,7 @@ mod tests {
         assert_eq!(
             names,
             [
-                "tj", "q", "pg", "rf", "topo", "cauthpol", "authpol", "quotapol", "rp"
+                "tj", "tq", "tpg", "trf", "ttopo", "cjobpol", "jobpol", "quotapol", "trp"
             ]
         );
     }

@@ -7,7 +7,6 @@
 //! [`rules`]; [`ResolvedJob::new`] gives every task group its CPU and memory;
 //! what later steps find out is said in [`condition`] and [`reason`].
 
-pub mod authorization_policy;
 pub mod condition;
 pub mod crds;
 pub mod delivery;
@@ -15,6 +14,7 @@ pub mod document;
 pub mod external_secret;
 pub mod fact;
 pub mod job;
+pub mod job_policy;
 pub mod names;
 pub mod owner;
 pub mod pod_group;
@@ -34,17 +34,16 @@ pub mod validate;
 pub mod visibility;
 mod word;
 
-pub use authorization_policy::{
-    AuthorizationPolicy, AuthorizationPolicySpec, ClusterAuthorizationPolicy,
-    ClusterAuthorizationPolicySpec, Enforcement,
-};
 pub use delivery::Delivery;
 pub use fact::fact;
 pub use job::{TrainingJob, TrainingJobSpec};
+pub use job_policy::{
+    ClusterJobPolicy, ClusterJobPolicySpec, Enforcement, JobPolicy, JobPolicySpec,
+};
 pub use pod_group::{PodGroup, PodGroupSpec};
 pub use pod_template::PodTemplate;
 pub use quantity::Quantity;
-pub use queue::{Queue, QueueSpec};
+pub use queue::{QueueSpec, TrainingQueue};
 pub use quota_policy::{QuotaPolicy, QuotaPolicySpec};
 pub use reason::Reason;
 pub use resolved::{ComputeResources, QueueResources, ResolvedJob};

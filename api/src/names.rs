@@ -29,10 +29,10 @@ pub const CHECKPOINT_ANNOTATION: &str = "trellis.dev/checkpoint-annotation";
 pub const SCHEDULER: &str = "trellis";
 /// Label of a pod that its user has made: name of its PodGroup.
 pub const POD_GROUP: &str = "trellis.dev/pod-group";
-/// Label of a pod that its user has made and that is in no PodGroup: name of its Queue.
+/// Label of a pod that its user has made and that is in no PodGroup: name of its TrainingQueue.
 pub const QUEUE: &str = "trellis.dev/queue";
 
-/// Annotation of a pod that its user has made and that Trellis has bound: name of the Queue in
+/// Annotation of a pod that its user has made and that Trellis has bound: name of the TrainingQueue in
 /// which it counts. Its labels, which the user may change, say it no more.
 pub const PLACED_IN: &str = "trellis.dev/placed-in";
 /// Annotation of such a pod: the PodGroup whose gang it was bound as part of. Its label, which the
@@ -74,7 +74,7 @@ pub const POD_SECURITY_ENFORCE: &str = "pod-security.kubernetes.io/enforce";
 /// Longest DNS label, and so the longest hostname and Service name (RFC 1035).
 pub const LABEL_MAX: usize = 63;
 
-/// Name of the Queue that a fresh install has.
+/// Name of the TrainingQueue that a fresh install has.
 pub const DEFAULT_QUEUE: &str = "default";
 
 /// Name and hostname of a pod: a function of job, group and index alone, so

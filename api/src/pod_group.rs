@@ -21,7 +21,8 @@ use crate::{Quantity, Reason, ResourcesPerGpu};
     version = "v1alpha1",
     kind = "PodGroup",
     plural = "podgroups",
-    shortname = "pg",
+    shortname = "tpg",
+    category = "trellis",
     namespaced,
     status = "PodGroupStatus",
     derive = "PartialEq",
@@ -36,7 +37,7 @@ use crate::{Quantity, Reason, ResourcesPerGpu};
 pub struct PodGroupSpec {
     /// Pods that must be placed together.
     pub min_member: i64,
-    /// Name of the Queue. Absent, in a PodGroup that a user writes: the one that the label
+    /// Name of the TrainingQueue. Absent, in a PodGroup that a user writes: the one that the label
     /// `trellis.dev/queue` of its pods names, else the default of its namespace.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 253))]
@@ -222,7 +223,7 @@ pub struct Plan {
     pub generation: i64,
     /// Hash of what it was compiled into.
     pub compiled: String,
-    /// Name of the Queue that the gang was placed in. While it has its place it counts there, though
+    /// Name of the TrainingQueue that the gang was placed in. While it has its place it counts there, though
     /// another may have become the default of its namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]

@@ -1,4 +1,4 @@
-//! [`Queue`]: who may use how much.
+//! [`TrainingQueue`]: who may use how much.
 
 use garde::Validate;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector, Time};
@@ -20,9 +20,10 @@ pub const DEFAULT_FLAVOR: &str = "default";
 #[kube(
     group = "trellis.dev",
     version = "v1alpha1",
-    kind = "Queue",
-    plural = "queues",
-    shortname = "q",
+    kind = "TrainingQueue",
+    plural = "trainingqueues",
+    shortname = "tq",
+    category = "trellis",
     status = "QueueStatus",
     derive = "PartialEq",
     doc = "A line that jobs wait in, and what they may hold together.",
@@ -40,7 +41,7 @@ pub const DEFAULT_FLAVOR: &str = "default";
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
 pub struct QueueSpec {
-    /// Name of the Queue that this one is below: what one of them leaves idle, the
+    /// Name of the TrainingQueue that this one is below: what one of them leaves idle, the
     /// others may hold. Jobs go to queues that have none below them. Absent: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 63))]
@@ -285,7 +286,7 @@ pub struct DecayedUsage {
     pub amount: Quantity,
 }
 
-/// Observed state of a Queue.
+/// Observed state of a TrainingQueue.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct QueueStatus {

@@ -72,7 +72,7 @@ reasons! {
     /// The RuntimeProfile of the job breaks a rule, or several are the cluster's default.
     ProfileMisconfigured: "Ask whoever owns the RuntimeProfiles to mend what the message names, or name another in spec.profile; the job goes on by itself.";
     /// A task group with GPUs states no CPU or memory, and neither its RuntimeProfile nor its queue, nor a queue above that, states resourcesPerGPU.
-    ResourcesMissing: "State what the message names in taskGroups[].resources, or have a platform team state resourcesPerGPU in the RuntimeProfile or Queue; the job goes on by itself.";
+    ResourcesMissing: "State what the message names in taskGroups[].resources, or have a platform team state resourcesPerGPU in the RuntimeProfile or queue; the job goes on by itself.";
     /// A Service that spec.network names does not exist.
     ServiceNotFound: "Create the Service or correct its name; the job goes on by itself.";
     /// A PersistentVolumeClaim that the job mounts does not exist, or is being deleted.
@@ -94,7 +94,7 @@ reasons! {
     Queued: "Nothing: the next cycle decides.";
     /// The queue is there and cannot be used as it is configured.
     QueueMisconfigured: "Ask whoever owns the queue to mend what the message names; the job goes on by itself.";
-    /// A Queue without quota is open to namespaces that have quota in another queue. Its status names them.
+    /// A queue without quota is open to namespaces that have quota in another queue. Its status names them.
     QuotaBypassed: "Narrow namespaceSelector of the queue, so that it leaves out namespaces that have a queue with quota.";
     /// The queue starts its jobs strictly in order, and another job is at its head.
     BehindHead: "Wait until the job that the message names starts or goes, or use a queue whose order is Priority.";
@@ -206,7 +206,7 @@ reasons! {
     NotApplicable: "Nothing.";
     /// What is held of a limit of a QuotaPolicy is not what is counted anew. In conditions of QuotaPolicies alone.
     LedgerMismatch: "Start the operator again, which counts everything anew, and report it with the operator's log.";
-    /// An admission policy of the chart that keeps users from what is Trellis' own is missing or differs. In conditions of Queues alone.
+    /// An admission policy of the chart that keeps users from what is Trellis' own is missing or differs. In conditions of TrainingQueues alone.
     AdmissionPolicyMissing: "Apply the chart's admission policies: the message names what is missing and what is not believed meanwhile.";
     /// The reason is a word of another version of Trellis.
     Unrecognized: "Read the message; the reason is in the documentation of the version that wrote it.";

@@ -235,7 +235,7 @@ mod tests {
         let text = markdown();
         let spec = text.split("### TrainingJob.spec").nth(1).unwrap();
         let spec = spec.split("### TrainingJob.status").next().unwrap();
-        let queue = text.split("### Queue.spec").nth(1).unwrap();
+        let queue = text.split("### TrainingQueue.spec").nth(1).unwrap();
         let row = |path: &str| {
             let start = format!("| `{path}` ");
             let mut rows = spec.lines().chain(queue.lines());

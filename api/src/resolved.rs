@@ -21,7 +21,7 @@ impl fmt::Display for StatedBy {
         match self {
             Self::Group => f.write_str("the task group"),
             Self::Profile(name) => write!(f, "RuntimeProfile {name:?}"),
-            Self::Queue(name) => write!(f, "Queue {name:?}"),
+            Self::Queue(name) => write!(f, "queue {name:?}"),
         }
     }
 }
@@ -44,12 +44,12 @@ pub struct ComputeResources {
     pub memory: PodAmount,
 }
 
-/// An amount for each GPU, and the Queue that states it.
+/// An amount for each GPU, and the TrainingQueue that states it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueAmount {
     /// How much for each GPU.
     pub quantity: Quantity,
-    /// Name of the Queue: that of the job, or one above it.
+    /// Name of the TrainingQueue: that of the job, or one above it.
     pub queue: String,
 }
 
@@ -269,7 +269,7 @@ impl fmt::Display for ResourcesMissing {
                 Some(profile) => write!(f, "RuntimeProfile {profile:?}")?,
                 None => f.write_str("a RuntimeProfile")?,
             }
-            write!(f, " or Queue {queue:?}")?;
+            write!(f, " or queue {queue:?}")?;
         }
         Ok(())
     }

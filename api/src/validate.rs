@@ -6,9 +6,9 @@ use std::fmt;
 use garde::Validate;
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 
-use crate::authorization_policy::{AuthorizationPolicy, ClusterAuthorizationPolicy};
 use crate::job::{TrainingJob, TrainingJobSpec};
-use crate::queue::Queue;
+use crate::job_policy::{ClusterJobPolicy, JobPolicy};
+use crate::queue::TrainingQueue;
 use crate::quota_policy::QuotaPolicy;
 use crate::resource_flavor::ResourceFlavor;
 use crate::rules;
@@ -246,11 +246,11 @@ macro_rules! by_spec {
 }
 
 by_spec!(
-    Queue,
+    TrainingQueue,
     ResourceFlavor,
     Topology,
-    ClusterAuthorizationPolicy,
-    AuthorizationPolicy,
+    ClusterJobPolicy,
+    JobPolicy,
     QuotaPolicy,
     RuntimeProfile
 );

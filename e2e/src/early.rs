@@ -18,7 +18,7 @@ use kube::client::ConfigExt as _;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Config};
 use serde_json::{Value, json};
-use trellis_api::ClusterAuthorizationPolicy;
+use trellis_api::ClusterJobPolicy;
 
 use crate::control_plane::ControlPlane;
 use crate::operator::Launch;
@@ -80,7 +80,7 @@ pub async fn install(
 /// # Errors
 /// If that takes too long.
 pub async fn is_asked(control_plane: &ControlPlane) -> Result<()> {
-    let api: Api<ClusterAuthorizationPolicy> = Api::all(control_plane.client());
+    let api: Api<ClusterJobPolicy> = Api::all(control_plane.client());
     let broken = json!({"metadata": {"generateName": "try-"}, "spec": {"cedar": "permit("}});
     let broken = serde_json::from_value(broken)?;
     let dry_run = PostParams {

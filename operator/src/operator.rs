@@ -17,8 +17,8 @@ use kube::Client;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{info, warn};
 use trellis_api::{
-    AuthorizationPolicy, ClusterAuthorizationPolicy, PodGroup, Queue, QuotaPolicy, ResourceFlavor,
-    RuntimeProfile, Topology, TrainingJob, names,
+    ClusterJobPolicy, JobPolicy, PodGroup, QuotaPolicy, ResourceFlavor, RuntimeProfile, Topology,
+    TrainingJob, TrainingQueue, names,
 };
 use trellis_compiler::{DnsPeer, Settings};
 use trellis_policies::cedar::Loader;
@@ -300,12 +300,12 @@ fn watch(client: &Client, world: &Arc<World>, tasks: &mut Tasks) {
     let ours = format!("{}={}", names::MANAGED_BY, names::MANAGER);
     tasks.watch::<TrainingJob>(client, None, world);
     tasks.watch::<PodGroup>(client, None, world);
-    tasks.watch::<Queue>(client, None, world);
+    tasks.watch::<TrainingQueue>(client, None, world);
     tasks.watch::<ResourceFlavor>(client, None, world);
     tasks.watch::<Topology>(client, None, world);
-    tasks.watch::<ClusterAuthorizationPolicy>(client, None, world);
+    tasks.watch::<ClusterJobPolicy>(client, None, world);
     tasks.watch::<RuntimeProfile>(client, None, world);
-    tasks.watch::<AuthorizationPolicy>(client, None, world);
+    tasks.watch::<JobPolicy>(client, None, world);
     tasks.watch::<QuotaPolicy>(client, None, world);
     tasks.watch::<SlimAdmission<MutatingAdmissionPolicy>>(client, None, world);
     tasks.watch::<SlimAdmission<MutatingAdmissionPolicyBinding>>(client, None, world);

@@ -42,28 +42,29 @@ const CLUSTER: &[Row] = &[
     ("trellis.dev", &["podgroups/status"], &["patch"]),
     (
         "trellis.dev",
-        &["queues", "resourceflavors", "topologies", "runtimeprofiles"],
-        &["list", "watch"],
-    ),
-    (
-        "trellis.dev",
-        &["queues/status", "runtimeprofiles/status"],
-        &["patch"],
-    ),
-    (
-        "trellis.dev",
         &[
-            "clusterauthorizationpolicies",
-            "authorizationpolicies",
-            "quotapolicies",
+            "trainingqueues",
+            "resourceflavors",
+            "topologies",
+            "runtimeprofiles",
         ],
         &["list", "watch"],
     ),
     (
         "trellis.dev",
+        &["trainingqueues/status", "runtimeprofiles/status"],
+        &["patch"],
+    ),
+    (
+        "trellis.dev",
+        &["clusterjobpolicies", "jobpolicies", "quotapolicies"],
+        &["list", "watch"],
+    ),
+    (
+        "trellis.dev",
         &[
-            "clusterauthorizationpolicies/status",
-            "authorizationpolicies/status",
+            "clusterjobpolicies/status",
+            "jobpolicies/status",
             "quotapolicies/status",
         ],
         &["patch"],

@@ -1,7 +1,7 @@
 mod habits;
 
 use super::*;
-use crate::{Queue, TrainingJob};
+use crate::{TrainingJob, TrainingQueue};
 use serde_json::{Value, json};
 
 const JOB: &str = "apiVersion: trellis.dev/v1alpha1
@@ -246,14 +246,14 @@ kind: List
 items:
 - {apiVersion: v1, kind: Node}
 - apiVersion: trellis.dev/v1alpha1
-  kind: Queue
+  kind: TrainingQueue
   metadata: {name: q}
   spec: {wieght: 1}
 ";
     let documents = split(list).unwrap();
     let kinds: Vec<_> = documents.iter().map(|d| d.kind.as_str()).collect();
-    assert_eq!(kinds, ["Node", "Queue"]);
-    let problems = documents[1].valid::<Queue>().unwrap_err();
+    assert_eq!(kinds, ["Node", "TrainingQueue"]);
+    let problems = documents[1].valid::<TrainingQueue>().unwrap_err();
     let problem = &problems.as_slice()[0];
     assert_eq!(
         (problem.line, problem.field.as_str()),
@@ -359,16 +359,16 @@ fn an_object_inside_another_keeps_its_place() {
 kind: X
 spec:
   list:
-  - apply: {kind: Queue, metadata: {name: q}, spec: {wieght: 1}}
+  - apply: {kind: TrainingQueue, metadata: {name: q}, spec: {wieght: 1}}
   - apply: {metadata: {name: q}}
   - apply: {kind: Z}
 ";
     let outer = split(text).unwrap().remove(0);
-    let ours = |kind: &str| (kind == "Queue").then_some("trellis.dev/v1alpha1");
+    let ours = |kind: &str| (kind == "TrainingQueue").then_some("trellis.dev/v1alpha1");
     let inner = outer.object("spec.list[0].apply", ours).unwrap();
     let known = (inner.api_version.as_str(), inner.kind.as_str());
-    assert_eq!(known, ("trellis.dev/v1alpha1", "Queue"));
-    let problems = inner.valid::<Queue>().unwrap_err();
+    assert_eq!(known, ("trellis.dev/v1alpha1", "TrainingQueue"));
+    let problems = inner.valid::<TrainingQueue>().unwrap_err();
     let problem = &problems.as_slice()[0];
     let field = "spec.list[0].apply.spec.wieght";
     assert_eq!((problem.line, problem.field.as_str()), (5, field));

@@ -8,7 +8,7 @@ use crate::word::{lenient_word, open_word};
 /// What policies have decided about a job, of each of its lists the first 20.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
-pub struct JobPolicy {
+pub struct PolicyVerdict {
     /// Allowed, Denied or Undecided. Of a job that runs: whether it still would be.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decision: Option<PolicyDecision>,

@@ -21,7 +21,7 @@ pub use container::{
     ContainerPort, EmptyDir, EnvFrom, EnvVar, KeyReference, LocalReference, Mount, PullPolicy,
     Resources,
 };
-pub use decision::{JobPolicy, PolicyDecision};
+pub use decision::{PolicyDecision, PolicyVerdict};
 pub use finished::{FinishedGroup, FinishedPods, indexes, ranges};
 pub use network::{Network, TrafficRule};
 pub use policy::{Cleanup, Deadlines, PodCleanup, Success, SuccessPolicy};
@@ -58,6 +58,7 @@ use crate::topology::TopologyRequest;
     kind = "TrainingJob",
     plural = "trainingjobs",
     shortname = "tj",
+    category = "trellis",
     category = "all",
     namespaced,
     status = "TrainingJobStatus",
@@ -103,7 +104,7 @@ pub struct TrainingJobSpec {
     /// What is injected into the pods so that they find each other. Absent: None.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub framework: Option<Framework>,
-    /// Name of a Queue. Absent: the queue that is the default for the namespace.
+    /// Name of a TrainingQueue. Absent: the queue that is the default for the namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::queue_name)))]
     #[schemars(length(max = 253))]

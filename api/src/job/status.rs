@@ -5,7 +5,7 @@ use k8s_openapi::jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{AwaitedPods, CheckpointStatus, FinishedPods, JobPolicy};
+use super::{AwaitedPods, CheckpointStatus, FinishedPods, PolicyVerdict};
 use crate::Reason;
 use crate::condition::ConditionType;
 use crate::word::{lenient_word, open_word};
@@ -98,7 +98,7 @@ pub struct TrainingJobStatus {
     pub checkpoint: Option<CheckpointStatus>,
     /// What policies have decided about it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub policy: Option<JobPolicy>,
+    pub policy: Option<PolicyVerdict>,
     /// The RuntimeProfile that it was compiled with: that of its place, while it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<JobProfile>,

@@ -24,6 +24,7 @@ pub use status::{BurntGpuTime, QuotaHolder, QuotaPolicyStatus, QuotaUse};
     kind = "QuotaPolicy",
     plural = "quotapolicies",
     shortname = "quotapol",
+    category = "trellis",
     status = "QuotaPolicyStatus",
     derive = "PartialEq",
     doc = "How much the jobs of a subject may hold and burn.",

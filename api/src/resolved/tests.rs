@@ -135,12 +135,12 @@ fn an_amount_that_is_stated_nowhere_names_field_rule_and_both_ways_out() {
     assert_eq!(
         first(gpus(), None, none()).unwrap_err(),
         "spec.taskGroups[0].resources: cpu and memory are required: state them, or resourcesPerGPU \
-         in a RuntimeProfile or Queue \"q\""
+         in a RuntimeProfile or queue \"q\""
     );
     assert_eq!(
         first(gpus(), Some(&of_cpu), none()).unwrap_err(),
         "spec.taskGroups[0].resources.memory: is required: state it, or resourcesPerGPU.memory in \
-         RuntimeProfile \"p\" or Queue \"q\""
+         RuntimeProfile \"p\" or queue \"q\""
     );
     let cpu = first(gpus(), None, queue("root", json!({"memory": "1Gi"})));
     assert!(

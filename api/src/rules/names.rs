@@ -24,7 +24,7 @@ pub const OBJECT_NAME: Rule = Rule::new(
 /// The name of a queue.
 pub const QUEUE_NAME: Rule = Rule::new(
     "self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",
-    "must be the name of a Queue: at most 253 of a-z, 0-9, - and ., starting and ending with a letter or digit",
+    "must be the name of a queue: at most 253 of a-z, 0-9, - and ., starting and ending with a letter or digit",
 );
 /// The name of a flavor.
 pub const FLAVOR_NAME: Rule = Rule::new(

@@ -1,9 +1,9 @@
-//! Rules on authorization policies, beside what compiling their text says.
+//! Rules on job policies, beside what compiling their text says.
 
 use std::collections::BTreeSet;
 
 use super::Rule;
-use crate::authorization_policy::PolicyTest;
+use crate::job_policy::PolicyTest;
 
 /// Longest text of policies in one object, in characters.
 pub const MAX_POLICY_TEXT: usize = 65_536;

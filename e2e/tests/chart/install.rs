@@ -18,7 +18,7 @@ use kube::api::{DeleteParams, ListParams};
 use serde_json::json;
 use trellis_api::job::JobPhase;
 use trellis_api::visibility::API_SERVICE;
-use trellis_api::{ClusterAuthorizationPolicy, Queue, TrainingJob};
+use trellis_api::{ClusterJobPolicy, TrainingJob, TrainingQueue};
 use trellis_e2e::binaries::Program;
 use trellis_e2e::cluster::Nodes;
 use trellis_e2e::control_plane::{ControlPlane, Options};
@@ -57,10 +57,10 @@ pub(crate) async fn life(helm: Helm) -> Result<()> {
     site.submit("before", 2, 4).await;
     site.reaches("before", JobPhase::Running).await;
 
-    let queues: Api<Queue> = Api::all(control_plane.client());
-    let policies: Api<ClusterAuthorizationPolicy> = Api::all(control_plane.client());
+    let queues: Api<TrainingQueue> = Api::all(control_plane.client());
+    let policies: Api<ClusterJobPolicy> = Api::all(control_plane.client());
     let starter = policies.get("starter").await?;
-    let uids = |queue: &Queue| queue.metadata.uid.clone();
+    let uids = |queue: &TrainingQueue| queue.metadata.uid.clone();
     let queue = uids(&queues.get("default").await?);
 
     // What the operator writes into the chart's objects is its own.
@@ -216,7 +216,7 @@ async fn installed_by(helm: &Helm, commands: &str) -> Result<()> {
     by_reader(helm, &control_plane, commands)?;
     let _running = operator(&control_plane).await?;
     operator::takes_jobs(&control_plane).await?;
-    let queues: Api<Queue> = Api::all(control_plane.client());
+    let queues: Api<TrainingQueue> = Api::all(control_plane.client());
     queues.get("default").await?;
     Ok(())
 }

@@ -6,7 +6,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::{Api, ResourceExt as _};
 use serde_json::json;
-use trellis_api::{ClusterAuthorizationPolicy, Queue};
+use trellis_api::{ClusterJobPolicy, TrainingQueue};
 use trellis_e2e::control_plane::{ControlPlane, Options};
 use trellis_e2e::helm::Helm;
 use trellis_e2e::operator::NAMESPACE;
@@ -32,8 +32,8 @@ async fn anew(helm: Helm, flag: &str) -> Result<()> {
     let helm = helm.on(&control_plane);
     let said = install(&helm, flag)?;
     ensure!(said.contains("STATUS: deployed"), "{said}");
-    let queues: Api<Queue> = Api::all(control_plane.client());
-    let policies: Api<ClusterAuthorizationPolicy> = Api::all(control_plane.client());
+    let queues: Api<TrainingQueue> = Api::all(control_plane.client());
+    let policies: Api<ClusterJobPolicy> = Api::all(control_plane.client());
     let queue = queues.get("default").await?;
 
     // An upgrade brings back nothing.
@@ -87,7 +87,7 @@ pub(crate) async fn rendered_by_helm_3(_: Helm) -> Result<()> {
     ensure!(alone.to_string().contains("kubeVersion"), "{alone:#}");
     let control_plane = ControlPlane::start(Options::default()).await?;
     by_reader(&helm, &control_plane, &block("kubectl create namespace")?)?;
-    let queues: Api<Queue> = Api::all(control_plane.client());
+    let queues: Api<TrainingQueue> = Api::all(control_plane.client());
     queues.get("default").await?;
     by_reader(&helm, &control_plane, &block("helm template")?)
 }

@@ -164,6 +164,6 @@ pub(crate) fn people(helm: &Helm) -> Result<()> {
         "and no journal, which is status"
     );
     let admin = of("trellis-admin", "create")?;
-    ensure!(admin.iter().eq(["authorizationpolicies"]), "{admin:?}");
+    ensure!(admin.iter().eq(["jobpolicies"]), "{admin:?}");
     Ok(())
 }

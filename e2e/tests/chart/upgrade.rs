@@ -9,7 +9,7 @@ use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::{Pod, Service};
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
-use trellis_api::AuthorizationPolicy;
+use trellis_api::JobPolicy;
 use trellis_api::job::JobPhase;
 use trellis_e2e::admission::PodPolicy;
 use trellis_e2e::cluster::Nodes;
@@ -126,7 +126,7 @@ async fn stand(site: &Site) -> Result<Vec<Stands>> {
 async fn submit(control_plane: &ControlPlane, site: &Site) -> Result<()> {
     let forbid = "forbid(principal, action == Trellis::Action::\"UseImage\", resource) \
         when { resource has registry && resource.registry == \"elsewhere.example\" };";
-    let policy = json!({"apiVersion": "trellis.dev/v1alpha1", "kind": "AuthorizationPolicy",
+    let policy = json!({"apiVersion": "trellis.dev/v1alpha1", "kind": "JobPolicy",
         "metadata": {"name": "images"}, "spec": {"cedar": forbid}});
     control_plane
         .apply_yaml_in(site.name(), &policy.to_string())
@@ -195,7 +195,7 @@ async fn go_on(control_plane: &ControlPlane, site: &Site) -> Result<()> {
     let profile = json!({"apiVersion": "trellis.dev/v1alpha1", "kind": "RuntimeProfile",
         "metadata": {"name": site.name()}, "spec": {}});
     control_plane.apply_yaml(&profile.to_string()).await?;
-    site.delete::<AuthorizationPolicy>("images").await;
+    site.delete::<JobPolicy>("images").await;
     for name in ["suspended", "blocked", "waiting", "refused"] {
         site.reaches(name, JobPhase::Running).await;
     }

@@ -6,7 +6,7 @@ use kube::api::DeleteParams;
 use serde_json::json;
 use trellis_api::job::JobPhase;
 use trellis_api::pod_group::PodGroupPhase;
-use trellis_api::{ClusterAuthorizationPolicy, PodGroup, Reason, TrainingJob};
+use trellis_api::{ClusterJobPolicy, PodGroup, Reason, TrainingJob};
 use trellis_e2e::cluster::Nodes;
 use trellis_e2e::proxy::Moment;
 use trellis_e2e::site::Site;
@@ -33,7 +33,7 @@ async fn survives(operators: &mut Succession, k: u64, moment: Moment) -> bool {
     operators.next(&site).await;
     stopped(&site, k, moment).await;
 
-    let policies: Api<ClusterAuthorizationPolicy> = Api::all(operators.control_plane.client());
+    let policies: Api<ClusterJobPolicy> = Api::all(operators.control_plane.client());
     let params = DeleteParams::default();
     policies.delete(site.name(), &params).await.unwrap();
     wait_for(&api, "j", RECOVERY, running).await.unwrap();
@@ -48,7 +48,7 @@ async fn survives(operators: &mut Succession, k: u64, moment: Moment) -> bool {
 async fn forbid(operators: &Succession, site: &Site) {
     let labels = json!({"kubernetes.io/metadata.name": site.name()});
     let policy = json!({
-        "apiVersion": "trellis.dev/v1alpha1", "kind": "ClusterAuthorizationPolicy",
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "ClusterJobPolicy",
         "metadata": {"name": site.name()},
         "spec": {
             "cedar": "forbid(principal, action == Trellis::Action::\"Submit\", resource);",

@@ -191,7 +191,7 @@ async fn who_leads_next_counts_what_is_bound() {
             "metadata": {"name": queue}, "spec": {},
         }),
         json!({
-            "apiVersion": "trellis.dev/v1alpha1", "kind": "Queue", "metadata": {"name": queue},
+            "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingQueue", "metadata": {"name": queue},
             "spec": {"namespaceSelector": {}, "resourceGroups": resource_groups(&flavors)},
         }),
     ] {

@@ -23,7 +23,7 @@ metadata: {name: high}
 value: 1000
 ---
 apiVersion: trellis.dev/v1alpha1
-kind: Queue
+kind: TrainingQueue
 metadata: {name: by-priority}
 spec: {namespaceSelector: {}, preemption: {withinQueue: LowerPriority}}
 ";

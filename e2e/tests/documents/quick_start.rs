@@ -11,7 +11,7 @@ use kube::api::DeleteParams;
 use tempfile::TempDir;
 use tokio::process::Command;
 use trellis_api::job::JobPhase;
-use trellis_api::{Queue, TrainingJob};
+use trellis_api::{TrainingJob, TrainingQueue};
 use trellis_e2e::cluster::Nodes;
 use trellis_e2e::control_plane::{ControlPlane, free_port};
 use trellis_e2e::early::{self, Unanswered};
@@ -316,12 +316,12 @@ async fn nothing_is_left(control_plane: &ControlPlane) -> Result<()> {
     let jobs: Api<TrainingJob> = Api::all(client.clone());
     let left = jobs.list(&Default::default()).await?.items;
     ensure!(left.is_empty(), "{left:?}");
-    let queues: Api<Queue> = Api::all(client.clone());
+    let queues: Api<TrainingQueue> = Api::all(client.clone());
     for queue in ["red", "blue", "pool"] {
         wait_gone(&queues, queue, SOON).await?;
     }
     queues.get("default").await?;
-    let policies: Api<trellis_api::ClusterAuthorizationPolicy> = Api::all(client);
+    let policies: Api<trellis_api::ClusterJobPolicy> = Api::all(client);
     policies.get("starter").await?;
     ensure!(policies.get_opt("tagged-images").await?.is_none());
     Ok(())

@@ -84,7 +84,7 @@ async fn a_new_leader_knows_when_what_it_takes_over_ends() {
 
 const NEWER_MAKE_ROOM: &str = "
 apiVersion: trellis.dev/v1alpha1
-kind: Queue
+kind: TrainingQueue
 metadata: {name: in-order}
 spec: {namespaceSelector: {}, preemption: {withinQueue: LowerOrNewerEqualPriority}}
 ";

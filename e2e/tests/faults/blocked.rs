@@ -4,7 +4,7 @@ use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 use trellis_api::job::JobPhase;
-use trellis_api::{Queue, Reason};
+use trellis_api::{Reason, TrainingQueue};
 use trellis_e2e::cluster::Nodes;
 use trellis_e2e::jobs::{reason, uids};
 use trellis_e2e::namespace::TestNamespace;
@@ -30,7 +30,7 @@ async fn the_quota_of_a_gang_that_may_not_start_any_more_is_not_given_twice() {
             {"key": "kubernetes.io/metadata.name", "operator": "In", "values": namespaces}]})
     };
     let queue = json!({
-        "apiVersion": "trellis.dev/v1alpha1", "kind": "Queue", "metadata": {"name": "small"},
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingQueue", "metadata": {"name": "small"},
         "spec": {
             "namespaceSelector": selects(&[site.name(), other.name()]),
             "resourceGroups": resource_groups(&[("default", 8)]),
@@ -45,7 +45,7 @@ async fn the_quota_of_a_gang_that_may_not_start_any_more_is_not_given_twice() {
 
     // The queue is taken from its namespace, and a new leader has never seen it admitted.
     first.kill().unwrap();
-    let queues: Api<Queue> = Api::all(control_plane.client());
+    let queues: Api<TrainingQueue> = Api::all(control_plane.client());
     let patch = json!({"spec": {"namespaceSelector": selects(&[other.name()])}});
     queues
         .patch("small", &PatchParams::default(), &Patch::Merge(&patch))

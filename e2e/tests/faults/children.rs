@@ -6,7 +6,7 @@ use k8s_openapi::api::networking::v1::NetworkPolicy;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::json;
-use trellis_api::Queue;
+use trellis_api::TrainingQueue;
 use trellis_api::job::JobPhase;
 use trellis_e2e::cluster::Nodes;
 use trellis_e2e::jobs::{SOON, uids};
@@ -44,7 +44,7 @@ async fn children_of_a_job_that_runs_are_kept_though_its_queue_is_gone() {
     let policies = site.api::<NetworkPolicy>();
     let policy = policies.get("j").await.unwrap();
 
-    let queues: Api<Queue> = Api::all(control_plane.client());
+    let queues: Api<TrainingQueue> = Api::all(control_plane.client());
     queues
         .delete("default", &DeleteParams::default())
         .await

@@ -6,7 +6,7 @@ use kube::ResourceExt as _;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 use trellis_api::job::JobPhase;
-use trellis_api::{PodGroup, Queue, ResourceFlavor};
+use trellis_api::{PodGroup, ResourceFlavor, TrainingQueue};
 use trellis_e2e::cluster::Nodes;
 use trellis_e2e::jobs::{SOON, uids};
 use trellis_e2e::operator::{self, Launch, Operator};
@@ -36,7 +36,7 @@ async fn the_pods_of_a_plan_that_is_gone_on_with_are_those_that_it_was_written_f
             "spec": {"tolerations": [{"key": "spot", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 3600}]},
         }),
         json!({
-            "apiVersion": "trellis.dev/v1alpha1", "kind": "Queue", "metadata": {"name": "cheap"},
+            "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingQueue", "metadata": {"name": "cheap"},
             "spec": {"namespaceSelector": {}, "resourceGroups": [{
                 "resources": ["cpu", "memory", "nvidia.com/gpu"],
                 "flavors": [{"name": "spot", "quotas": quotas}],
@@ -94,8 +94,8 @@ async fn the_pods_of_a_plan_that_is_gone_on_with_are_those_that_it_was_written_f
     assert_eq!(plan.groups[0].flavors["nvidia.com/gpu"], "spot");
 
     // And they are charged to the flavor that they were given.
-    let queues: Api<Queue> = Api::all(control_plane.client());
-    let charged = wait_for(&queues, "cheap", SOON, |queue: &Queue| {
+    let queues: Api<TrainingQueue> = Api::all(control_plane.client());
+    let charged = wait_for(&queues, "cheap", SOON, |queue: &TrainingQueue| {
         let usage = queue.status.iter().flat_map(|s| &s.usage);
         let gpus = usage.filter(|u| u.flavor == "spot" && u.resource == "nvidia.com/gpu");
         gpus.into_iter().any(|u| u.used.as_str() == "4")

@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 use tokio::time::sleep;
 use trellis_api::job::JobPhase;
-use trellis_api::{AuthorizationPolicy, PodGroup, Queue, TrainingJob};
+use trellis_api::{JobPolicy, PodGroup, TrainingJob, TrainingQueue};
 use trellis_e2e::jobs::{phase, uids};
 use trellis_e2e::site::Site;
 use trellis_e2e::wait::{eventually, wait_for, wait_gone};
@@ -199,13 +199,10 @@ pub(crate) async fn pruned(scene: &Scene) -> Result<()> {
     ensure!(state.health == "Healthy", "{state:#?}");
 
     application.delete(SOON).await?;
-    let queues: Api<Queue> = Api::all(scene.control_plane.client());
+    let queues: Api<TrainingQueue> = Api::all(scene.control_plane.client());
     ensure!(queues.get_opt(name).await?.is_none(), "the queue is left");
     ensure!(
-        site.api::<AuthorizationPolicy>()
-            .get_opt(name)
-            .await?
-            .is_none(),
+        site.api::<JobPolicy>().get_opt(name).await?.is_none(),
         "the policy is left"
     );
     Ok(())

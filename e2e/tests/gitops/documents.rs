@@ -71,10 +71,10 @@ pub(crate) async fn delivered(scene: &Scene) -> Result<()> {
     // What Flux would wait for is so, as it stands on the cluster.
     let mut objects = vec![serde_json::to_value(jobs.get("llm-7").await?)?];
     for (plural, name) in [
-        ("queues", "team-a"),
+        ("trainingqueues", "team-a"),
         ("quotapolicies", "team-a"),
-        ("clusterauthorizationpolicies", "base"),
-        ("clusterauthorizationpolicies", "own-images"),
+        ("clusterjobpolicies", "base"),
+        ("clusterjobpolicies", "own-images"),
         ("runtimeprofiles", "fabric"),
         ("resourceflavors", "h100"),
         ("topologies", "network"),

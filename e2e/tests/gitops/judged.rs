@@ -79,8 +79,8 @@ pub(crate) fn other(kind: &str, conditions: &[(&str, bool, &str)]) -> Value {
 
 /// The kinds of which `Ready`, `Reconciling` and `Stalled` are said.
 pub(crate) const READY_KINDS: [&str; 4] = [
-    "AuthorizationPolicy",
-    "ClusterAuthorizationPolicy",
+    "JobPolicy",
+    "ClusterJobPolicy",
     "QuotaPolicy",
     "RuntimeProfile",
 ];
@@ -96,7 +96,7 @@ pub(crate) fn ready(kind: &str, ready: bool) -> Value {
 }
 
 pub(crate) fn queue(active: bool, reason: &str) -> Value {
-    other("Queue", &[("Active", active, reason)])
+    other("TrainingQueue", &[("Active", active, reason)])
 }
 
 /// The phases of a gang's journal, and what each is for Argo CD.

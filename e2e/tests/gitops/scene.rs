@@ -96,7 +96,7 @@ pub(crate) fn docs(path: &str) -> PathBuf {
 pub(crate) fn queue(name: &str) -> Value {
     json!({
         "apiVersion": "trellis.dev/v1alpha1",
-        "kind": "Queue",
+        "kind": "TrainingQueue",
         "metadata": {"name": name},
         "spec": {"namespaceSelector": {}},
     })
@@ -108,7 +108,7 @@ pub(crate) fn policy(name: &str) -> Value {
         when { resource has registry && resource.registry == \"elsewhere.example\" };";
     json!({
         "apiVersion": "trellis.dev/v1alpha1",
-        "kind": "AuthorizationPolicy",
+        "kind": "JobPolicy",
         "metadata": {"name": name},
         "spec": {"cedar": forbid},
     })

@@ -157,7 +157,7 @@ pub(crate) fn others() -> Result<()> {
         cases.push((judged::queue(active, reason), health, ""));
     }
     cases.push((changed(judged::queue(true, "Accepted")), "Progressing", ""));
-    cases.push((silent("Queue"), "Progressing", ""));
+    cases.push((silent("TrainingQueue"), "Progressing", ""));
     let mut group = judged::pod_group("Pending");
     group["status"].take();
     cases.push((group, "Progressing", "Pending"));

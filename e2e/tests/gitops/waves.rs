@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 use trellis_api::job::JobPhase;
-use trellis_api::{AuthorizationPolicy, Queue, TrainingJob};
+use trellis_api::{JobPolicy, TrainingJob, TrainingQueue};
 
 use crate::scene::{SOON, Scene, annotated, policy, queue, repository, yaml};
 
@@ -46,9 +46,9 @@ pub(crate) async fn order(scene: &Scene) -> Result<()> {
         })
         .await?;
     site.reaches("train", JobPhase::Running).await;
-    let queues: Api<Queue> = Api::all(scene.control_plane.client());
+    let queues: Api<TrainingQueue> = Api::all(scene.control_plane.client());
     let times = [
-        since(&site.api::<AuthorizationPolicy>().get(name).await?)?,
+        since(&site.api::<JobPolicy>().get(name).await?)?,
         since(&queues.get(name).await?)?,
         since(&site.api::<TrainingJob>().get("train").await?)?,
         since(&site.api::<ConfigMap>().get("behind").await?)?,

@@ -22,7 +22,7 @@ use super::{shared, site};
 async fn queue(site: &Site) -> String {
     let name = format!("{}-q", site.name());
     let queue = json!({
-        "apiVersion": "trellis.dev/v1alpha1", "kind": "Queue", "metadata": {"name": name},
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingQueue", "metadata": {"name": name},
         "spec": {"namespaceSelector": {}, "resourceGroups": resource_groups(&[("default", 8)])},
     });
     shared().await.apply_yaml(&queue.to_string()).await.unwrap();

@@ -27,7 +27,7 @@ async fn by_priority(site: &Site) -> (String, String) {
     );
     let objects: [Value; 2] = [
         json!({
-            "apiVersion": "trellis.dev/v1alpha1", "kind": "Queue", "metadata": {"name": queue},
+            "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingQueue", "metadata": {"name": queue},
             "spec": {"namespaceSelector": {}, "preemption": {"withinQueue": "LowerPriority"}},
         }),
         json!({

@@ -140,7 +140,7 @@ async fn what_is_not_evaluated_is_said_and_policies_are_asked() {
     // A queue that does not select the namespace.
     let closed = format!("{}-closed", site.name());
     let queue = json!({
-        "apiVersion": "trellis.dev/v1alpha1", "kind": "Queue",
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingQueue",
         "metadata": {"name": closed}, "spec": {},
     });
     control_plane.apply_yaml(&queue.to_string()).await.unwrap();
@@ -158,7 +158,7 @@ async fn the_quota_of_a_queue_counts_guests_and_jobs_alike() {
     let site = site("counted", 2).await;
     let name = format!("{}-q", site.name());
     let queue = json!({
-        "apiVersion": "trellis.dev/v1alpha1", "kind": "Queue", "metadata": {"name": name},
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingQueue", "metadata": {"name": name},
         "spec": {"namespaceSelector": {}, "resourceGroups": resource_groups(&[("default", 8)])},
     });
     shared().await.apply_yaml(&queue.to_string()).await.unwrap();

@@ -4,7 +4,7 @@
 use kube::Api;
 use kube::api::DeleteParams;
 use trellis_api::job::JobPhase;
-use trellis_api::{AuthorizationPolicy, TrainingJob};
+use trellis_api::{JobPolicy, TrainingJob};
 use trellis_e2e::jobs::{message, reason};
 
 use super::scene::{apply, condition, create, own, own_is};
@@ -21,7 +21,7 @@ async fn namespace_beyond_its_bound_says_so_and_its_jobs_wait_until_it_is_mended
     for name in &names {
         apply(control_plane, &own(&beyond, name, OTHER)).await;
     }
-    let said = "the namespace has 17 AuthorizationPolicies, and at most 16 are evaluated";
+    let said = "the namespace has 17 JobPolicies, and at most 16 are evaluated";
     for name in &names {
         let status = own_is(&beyond, name, "Active", "False").await;
         let (stalled, message) = condition(&status, "Stalled");
@@ -40,7 +40,7 @@ async fn namespace_beyond_its_bound_says_so_and_its_jobs_wait_until_it_is_mended
     other.reaches("j", JobPhase::Running).await;
     assert_eq!(beyond.pods("j").await.len(), 0);
 
-    let policies: Api<AuthorizationPolicy> = beyond.api();
+    let policies: Api<JobPolicy> = beyond.api();
     let (last, _) = names.split_last().unwrap();
     policies
         .delete(last, &DeleteParams::default())

@@ -70,7 +70,7 @@ async fn a_permit_that_is_applied_later_lets_the_job_run() {
         message(&refused)
     );
     assert_eq!(site.pods("j").await.len(), 0);
-    // An AuthorizationPolicy grants nothing.
+    // A JobPolicy grants nothing.
     apply(control_plane, &own(&site, "own", &missing[0])).await;
     let status = own_is(&site, "own", "Active", "True").await;
     let (_, said) = condition(&status, "Active");

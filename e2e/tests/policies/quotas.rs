@@ -274,7 +274,7 @@ async fn who_runs_and_cannot_be_compiled_is_counted_by_policies_of_now() {
     let mut first = Operator::start(&control_plane, program()).await.unwrap();
     let site = Site::new(&control_plane, "kept", Nodes::new(1).gpus(8)).await;
     let queue = json!({
-        "apiVersion": "trellis.dev/v1alpha1", "kind": "Queue",
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingQueue",
         "metadata": {"name": site.name()}, "spec": {"namespaceSelector": {}},
     });
     control_plane.apply_yaml(&queue.to_string()).await.unwrap();
@@ -284,7 +284,7 @@ async fn who_runs_and_cannot_be_compiled_is_counted_by_policies_of_now() {
     site.reaches("a", JobPhase::Running).await;
     first.kill().unwrap();
     operator::give_lease_back(&control_plane).await.unwrap();
-    let queues: Api<trellis_api::Queue> = Api::all(control_plane.client());
+    let queues: Api<trellis_api::TrainingQueue> = Api::all(control_plane.client());
     queues
         .delete(site.name(), &kube::api::DeleteParams::default())
         .await

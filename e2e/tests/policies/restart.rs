@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use trellis_api::job::{JobPhase, PolicyDecision};
-use trellis_api::{ClusterAuthorizationPolicy, TrainingJob};
+use trellis_api::{ClusterJobPolicy, TrainingJob};
 use trellis_e2e::cluster::Nodes;
 use trellis_e2e::jobs::{message, phase, reason, uids};
 use trellis_e2e::operator::{self, Launch, Operator};
@@ -22,7 +22,7 @@ async fn what_cannot_be_read_yet_allows_nothing_and_refuses_nothing() {
     apply(&control_plane, &own(&site, "own", NO_IMAGE)).await;
     // The permits of the cluster are read, and the forbid of the namespace is not.
     proxy.on_request(|request| {
-        let hidden = request.resource == "authorizationpolicies.trellis.dev";
+        let hidden = request.resource == "jobpolicies.trellis.dev";
         match request.verb {
             Verb::List | Verb::Watch if hidden => Fault::internal_error(),
             _ => Fault::Pass,
@@ -51,7 +51,7 @@ async fn without_any_policy_nothing_is_allowed() {
     let _operator = Operator::start(&control_plane, program()).await.unwrap();
     let site = Site::new(&control_plane, "bare", Nodes::new(1).gpus(8)).await;
     active(&control_plane, "starter").await;
-    let api: kube::Api<ClusterAuthorizationPolicy> = kube::Api::all(control_plane.client());
+    let api: kube::Api<ClusterJobPolicy> = kube::Api::all(control_plane.client());
     let starter = api.get("starter").await.unwrap();
     delete(&control_plane, "starter").await;
     // Gathered, loaded.
@@ -89,7 +89,7 @@ async fn without_any_policy_nothing_is_allowed() {
     apply(
         &control_plane,
         &json!({
-            "apiVersion": "trellis.dev/v1alpha1", "kind": "ClusterAuthorizationPolicy",
+            "apiVersion": "trellis.dev/v1alpha1", "kind": "ClusterJobPolicy",
             "metadata": {"name": "starter"}, "spec": starter.spec,
         }),
     )

@@ -4,9 +4,9 @@ use k8s_openapi::api::events::v1::Event;
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, PostParams};
 use serde_json::{Value, json};
-use trellis_api::authorization_policy::AuthorizationPolicyStatus;
-use trellis_api::job::{JobPolicy, PolicyDecision};
-use trellis_api::{AuthorizationPolicy, ClusterAuthorizationPolicy, TrainingJob};
+use trellis_api::job::{PolicyDecision, PolicyVerdict};
+use trellis_api::job_policy::JobPolicyStatus;
+use trellis_api::{ClusterJobPolicy, JobPolicy, TrainingJob};
 use trellis_e2e::control_plane::ControlPlane;
 use trellis_e2e::jobs::SOON;
 use trellis_e2e::site::Site;
@@ -16,22 +16,22 @@ use trellis_e2e::wait::{eventually, wait_for};
 pub(crate) const NO_IMAGE: &str =
     "@id(\"no\") forbid(principal, action == Trellis::Action::\"UseImage\", resource);";
 
-/// A ClusterAuthorizationPolicy about one namespace. Deleted by name with [`delete`].
+/// A ClusterJobPolicy about one namespace. Deleted by name with [`delete`].
 pub(crate) fn about(site: &Site, cedar: &str, more: Value) -> Value {
     let labels = json!({"kubernetes.io/metadata.name": site.name()});
     let mut spec = json!({"cedar": cedar, "namespaceSelector": {"matchLabels": labels}});
     let more = more.as_object().unwrap().clone();
     spec.as_object_mut().unwrap().extend(more);
     json!({
-        "apiVersion": "trellis.dev/v1alpha1", "kind": "ClusterAuthorizationPolicy",
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "ClusterJobPolicy",
         "metadata": {"name": site.name()}, "spec": spec,
     })
 }
 
-/// An AuthorizationPolicy of the namespace.
+/// A JobPolicy of the namespace.
 pub(crate) fn own(site: &Site, name: &str, cedar: &str) -> Value {
     json!({
-        "apiVersion": "trellis.dev/v1alpha1", "kind": "AuthorizationPolicy",
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "JobPolicy",
         "metadata": {"name": name, "namespace": site.name()}, "spec": {"cedar": cedar},
     })
 }
@@ -42,7 +42,7 @@ pub(crate) async fn apply(control_plane: &ControlPlane, policy: &Value) {
 
 /// Deletes the policy about the site.
 pub(crate) async fn delete(control_plane: &ControlPlane, name: &str) {
-    let api: Api<ClusterAuthorizationPolicy> = Api::all(control_plane.client());
+    let api: Api<ClusterJobPolicy> = Api::all(control_plane.client());
     api.delete(name, &DeleteParams::default()).await.unwrap();
 }
 
@@ -50,10 +50,10 @@ pub(crate) async fn delete(control_plane: &ControlPlane, name: &str) {
 pub(crate) async fn becomes(
     control_plane: &ControlPlane,
     name: &str,
-    wanted: impl Fn(&AuthorizationPolicyStatus) -> bool,
-) -> AuthorizationPolicyStatus {
-    let api: Api<ClusterAuthorizationPolicy> = Api::all(control_plane.client());
-    let so = wait_for(&api, name, SOON, |policy: &ClusterAuthorizationPolicy| {
+    wanted: impl Fn(&JobPolicyStatus) -> bool,
+) -> JobPolicyStatus {
+    let api: Api<ClusterJobPolicy> = Api::all(control_plane.client());
+    let so = wait_for(&api, name, SOON, |policy: &ClusterJobPolicy| {
         let of_now = policy.status.as_ref();
         let of_now = of_now.filter(|s| s.observed_generation == policy.metadata.generation);
         of_now.is_some_and(&wanted)
@@ -62,14 +62,14 @@ pub(crate) async fn becomes(
 }
 
 /// Whether a condition holds, and its message.
-pub(crate) fn condition(status: &AuthorizationPolicyStatus, type_: &str) -> (String, String) {
+pub(crate) fn condition(status: &JobPolicyStatus, type_: &str) -> (String, String) {
     let found = status.conditions.iter().find(|c| c.type_ == type_);
     let found = found.unwrap_or_else(|| panic!("no {type_}: {status:?}"));
     (found.status.clone(), found.message.clone())
 }
 
 /// Waits until the policy takes effect as it stands.
-pub(crate) async fn active(control_plane: &ControlPlane, name: &str) -> AuthorizationPolicyStatus {
+pub(crate) async fn active(control_plane: &ControlPlane, name: &str) -> JobPolicyStatus {
     becomes(control_plane, name, |s| {
         s.conditions
             .iter()
@@ -79,14 +79,9 @@ pub(crate) async fn active(control_plane: &ControlPlane, name: &str) -> Authoriz
 }
 
 /// The status of a policy of the namespace, once `type_` is so.
-pub(crate) async fn own_is(
-    site: &Site,
-    name: &str,
-    type_: &str,
-    so: &str,
-) -> AuthorizationPolicyStatus {
-    let api: Api<AuthorizationPolicy> = site.api();
-    let found = wait_for(&api, name, SOON, |policy: &AuthorizationPolicy| {
+pub(crate) async fn own_is(site: &Site, name: &str, type_: &str, so: &str) -> JobPolicyStatus {
+    let api: Api<JobPolicy> = site.api();
+    let found = wait_for(&api, name, SOON, |policy: &JobPolicy| {
         let conditions = policy.status.iter().flat_map(|s| &s.conditions);
         conditions
             .into_iter()
@@ -96,7 +91,7 @@ pub(crate) async fn own_is(
 }
 
 /// What policies have decided about a job.
-pub(crate) fn policy(job: &TrainingJob) -> JobPolicy {
+pub(crate) fn policy(job: &TrainingJob) -> PolicyVerdict {
     let status = job.status.clone().unwrap_or_default();
     status
         .policy

@@ -17,7 +17,7 @@ use super::program;
 use super::scene::{NO_IMAGE, about, active, apply, decision};
 
 fn policies(request: &Request) -> bool {
-    request.resource == "clusterauthorizationpolicies.trellis.dev"
+    request.resource == "clusterjobpolicies.trellis.dev"
 }
 
 fn quota_policies(request: &Request) -> bool {

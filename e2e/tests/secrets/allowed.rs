@@ -3,7 +3,7 @@
 use kube::Api;
 use kube::api::{DeleteParams, ListParams};
 use serde_json::json;
-use trellis_api::ClusterAuthorizationPolicy;
+use trellis_api::ClusterJobPolicy;
 use trellis_api::external_secret::ExternalSecret;
 use trellis_api::job::JobPhase;
 use trellis_e2e::jobs::{message, reason};
@@ -36,7 +36,7 @@ async fn what_nobody_permits_is_denied_and_nothing_is_read_for_it() {
     external(&site, "j-wandb").await;
 
     // And taken back before it runs: what was read for it goes.
-    let policies: Api<ClusterAuthorizationPolicy> = Api::all(shared().await.client());
+    let policies: Api<ClusterJobPolicy> = Api::all(shared().await.client());
     policies
         .delete(site.name(), &DeleteParams::default())
         .await

@@ -16,7 +16,7 @@ use std::time::Duration;
 use kube::Api;
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
-use trellis_api::ClusterAuthorizationPolicy;
+use trellis_api::ClusterJobPolicy;
 use trellis_api::external_secret::ExternalSecret;
 use trellis_e2e::cluster::Nodes;
 use trellis_e2e::control_plane::{ControlPlane, Options};
@@ -81,22 +81,17 @@ async fn permit(control_plane: &ControlPlane, site: &Site) {
         site.name()
     );
     let policy = json!({
-        "apiVersion": "trellis.dev/v1alpha1", "kind": "ClusterAuthorizationPolicy",
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "ClusterJobPolicy",
         "metadata": {"name": site.name()}, "spec": {"cedar": cedar},
     });
     control_plane.apply_yaml(&policy.to_string()).await.unwrap();
-    let api: Api<ClusterAuthorizationPolicy> = Api::all(control_plane.client());
-    let active = wait_for(
-        &api,
-        site.name(),
-        SOON,
-        |policy: &ClusterAuthorizationPolicy| {
-            let conditions = policy.status.iter().flat_map(|s| &s.conditions);
-            conditions
-                .into_iter()
-                .any(|c| c.type_ == "Ready" && c.status == "True")
-        },
-    );
+    let api: Api<ClusterJobPolicy> = Api::all(control_plane.client());
+    let active = wait_for(&api, site.name(), SOON, |policy: &ClusterJobPolicy| {
+        let conditions = policy.status.iter().flat_map(|s| &s.conditions);
+        conditions
+            .into_iter()
+            .any(|c| c.type_ == "Ready" && c.status == "True")
+    });
     active.await.unwrap();
 }
 

@@ -99,7 +99,7 @@ async fn a_gang_that_admission_sends_from_flavor_to_flavor_is_put_off() {
             json!({"nodeLabels": {"pool": "spot"}, "tolerations": brought}),
         ),
         of_trellis(
-            "Queue",
+            "TrainingQueue",
             &queue,
             json!({"namespaceSelector": {}, "resourceGroups": [{
                 "resources": ["cpu", "memory", "nvidia.com/gpu"],

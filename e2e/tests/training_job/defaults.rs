@@ -28,7 +28,7 @@ async fn a_new_default_takes_those_that_wait_and_none_that_has_its_place() {
 
     let here = json!({"matchLabels": {"kubernetes.io/metadata.name": site.name()}});
     let queue = json!({
-        "apiVersion": "trellis.dev/v1alpha1", "kind": "Queue",
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingQueue",
         "metadata": {"name": site.name()},
         "spec": {"namespaceSelector": {}, "defaultFor": here},
     });

@@ -8,7 +8,7 @@ use kube::{Api, Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use trellis_api::{ClusterAuthorizationPolicy, Queue, ResourceFlavor, Topology};
+use trellis_api::{ClusterJobPolicy, ResourceFlavor, Topology, TrainingQueue};
 
 use super::shared;
 
@@ -66,7 +66,7 @@ async fn a_queue_that_says_nonsense_of_preemption_and_backfill_is_refused() {
     let year = "must be 1 to 31536000 seconds (a year)";
     let week = "must be 0 to 604800 seconds (a week)";
     let needs_reclaim = "needs reclaim LowerPriority or Any";
-    refused::<Queue>(&[
+    refused::<TrainingQueue>(&[
         (json!({"defaultRuntimeSeconds": 0}), year),
         (json!({"defaultRuntimeSeconds": 31_536_001}), year),
         (json!({"maxMinRuntimeSeconds": -1}), week),
@@ -89,7 +89,7 @@ async fn a_queue_that_says_nonsense_of_preemption_and_backfill_is_refused() {
         ),
     ])
     .await;
-    taken::<Queue>(&[
+    taken::<TrainingQueue>(&[
         json!({"preemption": {}, "backfill": false, "stop": "HoldAndDrain"}),
         json!({"defaultRuntimeSeconds": 1, "maxMinRuntimeSeconds": 0}),
         preemption(json!({
@@ -196,8 +196,8 @@ async fn a_policy_has_a_text_and_tests_that_are_requests() {
             "must be the name of an object",
         ),
     ];
-    refused::<ClusterAuthorizationPolicy>(cluster_policies).await;
-    taken::<ClusterAuthorizationPolicy>(&[
+    refused::<ClusterJobPolicy>(cluster_policies).await;
+    taken::<ClusterJobPolicy>(&[
         // What Cedar says of the text is not the API server's to say.
         json!({"cedar": "x"}),
         json!({"cedar": "x".repeat(65_536), "enforcement": "Audit", "onViolation": "Evict", "namespaceSelector": {}}),
@@ -207,13 +207,7 @@ async fn a_policy_has_a_text_and_tests_that_are_requests() {
     ])
     .await;
     let long = json!({"cedar": "x".repeat(65_537)});
-    let error = create::<ClusterAuthorizationPolicy>(&long)
-        .await
-        .unwrap_err();
+    let error = create::<ClusterJobPolicy>(&long).await.unwrap_err();
     assert!(error.contains("may not be more than 65536"), "{error}");
-    assert!(
-        object::<ClusterAuthorizationPolicy>(&long)
-            .validate()
-            .is_err()
-    );
+    assert!(object::<ClusterJobPolicy>(&long).validate().is_err());
 }

@@ -5,7 +5,7 @@ use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 use trellis_api::job::JobPhase;
-use trellis_api::{PodGroup, Queue, RuntimeProfile, TrainingJob, ValidatedJob, validate};
+use trellis_api::{PodGroup, RuntimeProfile, TrainingJob, TrainingQueue, ValidatedJob, validate};
 use trellis_e2e::jobs::{SOON, message, reason};
 use trellis_e2e::site::Site;
 use trellis_e2e::wait::wait_for;
@@ -56,14 +56,16 @@ fn are(requests: [&str; 3]) -> [String; 3] {
 async fn job_that_names_only_gpus_waits_for_its_queue_and_keeps_what_that_stated() {
     let site = site("pergpu", 1).await;
     let root = format!("{}-root", site.name());
-    apply("Queue", &root, json!({})).await.unwrap();
+    apply("TrainingQueue", &root, json!({})).await.unwrap();
     let of_queue = json!({"namespaceSelector": {}, "parent": root});
-    apply("Queue", &queue(&site), of_queue).await.unwrap();
+    apply("TrainingQueue", &queue(&site), of_queue)
+        .await
+        .unwrap();
     site.create(job(&site, "waits", 2)).await.unwrap();
     let waiting = site.reaches("waits", JobPhase::Waiting).await;
     assert_eq!(reason(&waiting), "ResourcesMissing");
     let said = message(&waiting);
-    let ways_out = format!("RuntimeProfile or Queue {:?}", queue(&site));
+    let ways_out = format!("RuntimeProfile or queue {:?}", queue(&site));
     assert!(
         said.starts_with("spec.taskGroups[0].resources: ") && said.contains(&ways_out),
         "{said}"
@@ -71,7 +73,7 @@ async fn job_that_names_only_gpus_waits_for_its_queue_and_keeps_what_that_stated
     assert!(site.pods("waits").await.is_empty());
     // Its queue takes it from the one above.
     let stated = |cpu: &str| json!({"resourcesPerGPU": {"cpu": cpu, "memory": "1Gi"}});
-    apply("Queue", &root, stated("500m")).await.unwrap();
+    apply("TrainingQueue", &root, stated("500m")).await.unwrap();
     assert_eq!(pod_requests(&site, "waits").await, are(["1", "2Gi", "2"]));
     let group = site.api::<PodGroup>().get("waits").await.unwrap();
     assert_eq!(group.spec.groups[0].resources["memory"].as_str(), "2Gi");
@@ -82,7 +84,7 @@ async fn job_that_names_only_gpus_waits_for_its_queue_and_keeps_what_that_stated
     );
     // A new amount is for jobs that start from now on.
     let before = site.pods("waits").await;
-    apply("Queue", &root, stated("1")).await.unwrap();
+    apply("TrainingQueue", &root, stated("1")).await.unwrap();
     site.create(job(&site, "next", 2)).await.unwrap();
     assert_eq!(pod_requests(&site, "next").await, are(["2", "2Gi", "2"]));
     let jobs = site.api::<TrainingJob>();
@@ -118,7 +120,9 @@ async fn amounts_of_a_profile_go_before_those_of_a_queue_and_a_jobs_own_before_b
     let of_queue = json!({
         "namespaceSelector": {}, "resourcesPerGPU": {"cpu": 1, "memory": "512Mi"},
     });
-    apply("Queue", &queue(&site), of_queue).await.unwrap();
+    apply("TrainingQueue", &queue(&site), of_queue)
+        .await
+        .unwrap();
     let of_profile = json!({"resourcesPerGPU": {"cpu": "1500m"}});
     apply("RuntimeProfile", site.name(), of_profile)
         .await
@@ -176,8 +180,8 @@ async fn the_api_server_refuses_groups_without_gpus_that_state_no_resources() {
     ] {
         let spec = json!({"resourcesPerGPU": amount});
         let meta = json!({"name": site.name()});
-        let queue: Queue =
-            serde_json::from_value(json!({"metadata": meta, "spec": spec, "apiVersion": "trellis.dev/v1alpha1", "kind": "Queue"})).unwrap();
+        let queue: TrainingQueue =
+            serde_json::from_value(json!({"metadata": meta, "spec": spec, "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingQueue"})).unwrap();
         let profile: RuntimeProfile =
             serde_json::from_value(json!({"metadata": meta, "spec": spec, "apiVersion": "trellis.dev/v1alpha1", "kind": "RuntimeProfile"})).unwrap();
         let ours = [
@@ -190,7 +194,7 @@ async fn the_api_server_refuses_groups_without_gpus_that_state_no_resources() {
                 "{ours}"
             );
         }
-        for kind in ["Queue", "RuntimeProfile"] {
+        for kind in ["TrainingQueue", "RuntimeProfile"] {
             let error = apply(kind, site.name(), spec.clone()).await.unwrap_err();
             let error = format!("{error:#}");
             assert!(
@@ -199,6 +203,6 @@ async fn the_api_server_refuses_groups_without_gpus_that_state_no_resources() {
             );
         }
     }
-    let there: Api<Queue> = Api::all(shared().await.client());
+    let there: Api<TrainingQueue> = Api::all(shared().await.client());
     assert!(there.get_opt(site.name()).await.unwrap().is_none());
 }

@@ -7,7 +7,7 @@ use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 use trellis_api::job::{JobPhase, TrainingJobStatus};
-use trellis_api::{Queue, Reason, TrainingJob};
+use trellis_api::{Reason, TrainingJob, TrainingQueue};
 use trellis_e2e::jobs::{SOON, message, uids};
 use trellis_e2e::queues::resource_groups;
 use trellis_e2e::site::Site;
@@ -23,7 +23,7 @@ async fn queue(site: &Site, name: &str, mut spec: Value) -> String {
     let name = format!("{}-{name}", site.name());
     spec["namespaceSelector"] = json!({});
     let queue = json!({
-        "apiVersion": "trellis.dev/v1alpha1", "kind": "Queue",
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingQueue",
         "metadata": {"name": name}, "spec": spec,
     });
     let control_plane = shared().await;
@@ -210,7 +210,7 @@ async fn a_queue_that_is_drained_lets_go_of_all_and_takes_it_back() {
     submit(&site, "j", 2, &name, None).await;
     runs(&site, "j").await;
     let stop = async |policy: &str| {
-        let queues: Api<Queue> = Api::all(shared().await.client());
+        let queues: Api<TrainingQueue> = Api::all(shared().await.client());
         let patch = json!({"spec": {"stop": policy}});
         let params = PatchParams::default();
         let stopped = queues.patch(&name, &params, &Patch::Merge(&patch)).await;

@@ -3,7 +3,7 @@
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
-use trellis_api::Queue;
+use trellis_api::TrainingQueue;
 use trellis_api::job::JobPhase;
 use trellis_api::queue::QueueStatus;
 use trellis_e2e::jobs::{SOON, message, reason};
@@ -12,8 +12,8 @@ use trellis_e2e::wait::wait_for;
 
 use super::{shared, site};
 
-async fn says(queues: &Api<Queue>, name: &str, wanted: impl Fn(&QueueStatus) -> bool) {
-    wait_for(queues, name, SOON, |queue: &Queue| {
+async fn says(queues: &Api<TrainingQueue>, name: &str, wanted: impl Fn(&QueueStatus) -> bool) {
+    wait_for(queues, name, SOON, |queue: &TrainingQueue| {
         queue.status.as_ref().is_some_and(&wanted)
     })
     .await
@@ -37,8 +37,8 @@ async fn quota_is_kept_and_counted_and_a_stopped_queue_starts_nothing() {
     let spec = json!({
         "namespaceSelector": {}, "resourceGroups": resource_groups(&[("default", 8)]),
     });
-    apply("Queue", &name, spec).await;
-    let queues: Api<Queue> = Api::all(control_plane.client());
+    apply("TrainingQueue", &name, spec).await;
+    let queues: Api<TrainingQueue> = Api::all(control_plane.client());
     says(&queues, &name, |s| counts(s) == (Some(0), Some(0))).await;
     for (job, replicas) in [("first", 8), ("second", 1)] {
         let mut spec = site.job(job, replicas, 1);
@@ -123,7 +123,7 @@ async fn a_team_borrows_what_another_leaves_idle() {
     let site = site("borrow", 2).await;
     let queue = |name: &str| format!("{}-{name}", site.name());
     apply(
-        "Queue",
+        "TrainingQueue",
         &queue("all"),
         json!({"resourceGroups": resource_groups(&[("default", 0)])}),
     )
@@ -133,7 +133,7 @@ async fn a_team_borrows_what_another_leaves_idle() {
             "parent": queue("all"), "namespaceSelector": {},
             "resourceGroups": resource_groups(&[("default", 8)]),
         });
-        apply("Queue", &queue(team), spec).await;
+        apply("TrainingQueue", &queue(team), spec).await;
     }
     let submit = |team: &'static str, name: &'static str, pods: u32| {
         let mut job = site.job(name, pods, 1);
@@ -154,7 +154,7 @@ async fn a_team_borrows_what_another_leaves_idle() {
             && said.contains(&format!("borrowed by queue {:?} 4", queue("a"))),
         "{said}"
     );
-    let queues: Api<Queue> = Api::all(shared().await.client());
+    let queues: Api<TrainingQueue> = Api::all(shared().await.client());
     says(&queues, &queue("a"), |s| {
         gpus(s, "default") == Some(("12".to_owned(), "4".to_owned()))
     })
@@ -169,7 +169,7 @@ async fn a_team_borrows_what_another_leaves_idle() {
     let said = message(&held);
     assert!(said.contains("has queues below it"), "{said}");
     apply(
-        "Queue",
+        "TrainingQueue",
         &queue("lost"),
         json!({"parent": queue("nobody"), "namespaceSelector": {}}),
     )
@@ -194,13 +194,18 @@ async fn a_team_borrows_what_another_leaves_idle() {
     let quotas = json!([{"resource": "cpu", "nominal": 1}]);
     let offers =
         json!([{"resources": ["cpu"], "flavors": [{"name": "nobodys", "quotas": quotas}]}]);
-    apply("Queue", &queue("bare"), json!({"resourceGroups": offers})).await;
+    apply(
+        "TrainingQueue",
+        &queue("bare"),
+        json!({"resourceGroups": offers}),
+    )
+    .await;
     says(&queues, &queue("bare"), |s| {
         active(s) == Some(("False", "FlavorNotFound"))
     })
     .await;
     let shown = shared().await;
-    let shown = shown.kubectl_ok(&["get", "queue", &queue("lost")]).await;
+    let shown = shown.kubectl_ok(&["get", "tq", &queue("lost")]).await;
     let shown = shown.unwrap();
     for word in [
         "PARENT",
@@ -241,7 +246,7 @@ async fn flavors_are_tried_in_order() {
         "namespaceSelector": {},
         "resourceGroups": resource_groups(&[(&flavor("h100"), 8), (&flavor("a100"), 8)]),
     });
-    apply("Queue", &queue, spec).await;
+    apply("TrainingQueue", &queue, spec).await;
     let submit = |name: &'static str, flavors: Vec<String>| {
         let mut job = site.job(name, 8, 1);
         job["spec"]["queue"] = json!(queue);
@@ -259,7 +264,7 @@ async fn flavors_are_tried_in_order() {
     submit("second", vec![]).await.unwrap();
     site.reaches("second", JobPhase::Running).await;
     assert!(node_of("second").await.contains("a100"));
-    let queues: Api<Queue> = Api::all(control_plane.client());
+    let queues: Api<TrainingQueue> = Api::all(control_plane.client());
     says(&queues, &queue, |s| {
         let all = Some(("8".to_owned(), "0".to_owned()));
         gpus(s, &flavor("h100")) == all && gpus(s, &flavor("a100")) == all
@@ -327,7 +332,7 @@ async fn a_flavor_brings_the_toleration_that_its_nodes_ask_for() {
         .each_ref()
         .map(|(name, gpus)| (name.as_str(), *gpus));
     apply(
-        "Queue",
+        "TrainingQueue",
         &scoped("q"),
         json!({"namespaceSelector": {}, "resourceGroups": resource_groups(&flavors)}),
     )

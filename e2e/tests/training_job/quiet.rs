@@ -8,7 +8,7 @@ use k8s_openapi::api::networking::v1::NetworkPolicy;
 use kube::{Api, ResourceExt as _};
 use serde_json::json;
 use trellis_api::job::JobPhase;
-use trellis_api::{PodGroup, Queue, TrainingJob};
+use trellis_api::{PodGroup, TrainingJob, TrainingQueue};
 use trellis_e2e::cluster::Nodes;
 use trellis_e2e::operator::{self, Launch, Operator};
 use trellis_e2e::site::Site;
@@ -27,7 +27,7 @@ async fn a_second_pass_writes_nothing() {
     site.reaches("j", JobPhase::Running).await;
     // Counts of pods and of queues are written now and then.
     tokio::time::sleep(Duration::from_secs(6)).await;
-    let queues: Api<Queue> = Api::all(control_plane.client());
+    let queues: Api<TrainingQueue> = Api::all(control_plane.client());
     let children = async || -> [Option<String>; 4] {
         let service = site.api::<Service>().get("j").await.unwrap();
         let policy = site.api::<NetworkPolicy>().get("j").await.unwrap();

@@ -25,7 +25,7 @@ async fn an_unknown_queue_is_waited_for() {
     assert_eq!(reason(&waiting), "QueueNotFound");
     // A queue that does not select the namespace refuses the job.
     let yaml = format!(
-        "apiVersion: trellis.dev/v1alpha1\nkind: Queue\nmetadata: {{name: {queue}}}\nspec: {{}}\n"
+        "apiVersion: trellis.dev/v1alpha1\nkind: TrainingQueue\nmetadata: {{name: {queue}}}\nspec: {{}}\n"
     );
     shared().await.apply_yaml(&yaml).await.unwrap();
     let refused = site.reaches("j", JobPhase::Refused).await;

@@ -62,7 +62,7 @@ impl Scene {
     /// A Queue of the site's name with this many GPUs: nobody else's jobs have positions in it.
     pub(crate) async fn queue(&self, site: &Site, gpus: u32) {
         let object = json!({
-            "apiVersion": "trellis.dev/v1alpha1", "kind": "Queue",
+            "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingQueue",
             "metadata": {"name": site.name()},
             "spec": {"namespaceSelector": {}, "resourceGroups": [{
                 "resources": ["nvidia.com/gpu", "cpu", "memory"],

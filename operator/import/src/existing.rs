@@ -1,14 +1,14 @@
 //! Queues that the cluster has already, and what applying changes of them.
 
 use serde_json::{Map, Value};
-use trellis_api::queue::Queue;
+use trellis_api::queue::TrainingQueue;
 
 use crate::Turned;
 use crate::log::Log;
 use crate::object::Object;
 
-/// Tells of each field of an existing Queue that the Queue of the same name has otherwise.
-pub(crate) fn tell(turned: &[Turned<'_>], existing: &[Queue]) {
+/// Tells of each field of an existing queue that the queue of the same name has otherwise.
+pub(crate) fn tell(turned: &[Turned<'_>], existing: &[TrainingQueue]) {
     for one in turned {
         for object in &one.objects {
             let Object::Queue(queue) = object else {
@@ -22,7 +22,7 @@ pub(crate) fn tell(turned: &[Turned<'_>], existing: &[Queue]) {
     }
 }
 
-fn compare(before: &Queue, after: &Queue, log: &Log) {
+fn compare(before: &TrainingQueue, after: &TrainingQueue, log: &Log) {
     let name = after.metadata.name.as_deref().unwrap_or_default();
     let (before, after) = (fields(before), fields(after));
     for (key, old) in &before {
@@ -33,15 +33,15 @@ fn compare(before: &Queue, after: &Queue, log: &Log) {
                 &path,
                 Some(old),
                 format!(
-                    "stands in the Queue {name:?} of the cluster, and applying this makes it {new}"
+                    "stands in the queue {name:?} of the cluster, and applying this makes it {new}"
                 ),
-                "write there what is meant, or leave the Queue out",
+                "write there what is meant, or leave the TrainingQueue out",
             ),
             None => log.note(
                 &path,
                 Some(old),
-                format!("stands in the Queue {name:?} of the cluster, and applying this drops it"),
-                "add it, or leave the Queue out",
+                format!("stands in the queue {name:?} of the cluster, and applying this drops it"),
+                "add it, or leave the TrainingQueue out",
             ),
         }
     }
@@ -49,14 +49,16 @@ fn compare(before: &Queue, after: &Queue, log: &Log) {
         log.note(
             &format!("spec.{key}"),
             Some(new),
-            format!("is not in the Queue {name:?} of the cluster, and applying this adds it"),
-            "leave the Queue out if that is not meant",
+            format!(
+                "is not in the queue {name:?} of the cluster, and applying this adds it"
+            ),
+            "leave the TrainingQueue out if that is not meant",
         );
     }
 }
 
 /// The fields of the spec that say something.
-fn fields(queue: &Queue) -> Map<String, Value> {
+fn fields(queue: &TrainingQueue) -> Map<String, Value> {
     match serde_json::to_value(&queue.spec) {
         Ok(Value::Object(fields)) => fields,
         _ => Map::new(),

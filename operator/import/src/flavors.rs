@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use trellis_api::queue::{DEFAULT_FLAVOR, Queue};
+use trellis_api::queue::{DEFAULT_FLAVOR, TrainingQueue};
 
 use crate::Turned;
 use crate::log::Log;
@@ -28,7 +28,7 @@ pub(crate) fn tell(turned: &[Turned<'_>]) {
     }
 }
 
-fn of_queue(queue: &Queue, log: &Log, known: &mut BTreeSet<String>) {
+fn of_queue(queue: &TrainingQueue, log: &Log, known: &mut BTreeSet<String>) {
     for (at, group) in queue.spec.resource_groups.iter().enumerate() {
         for (of, flavor) in group.flavors.iter().enumerate() {
             if known.insert(flavor.name.clone()) {

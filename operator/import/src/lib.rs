@@ -26,7 +26,7 @@ mod render;
 mod volcano;
 
 use trellis_api::document::{Document, Problem};
-use trellis_api::{Quantity, Queue};
+use trellis_api::{Quantity, TrainingQueue};
 
 use context::Context;
 use log::Log;
@@ -45,7 +45,7 @@ pub struct Options {
     /// Memory of containers that name none, in bytes. Absent: as for CPU.
     pub memory: Option<Quantity>,
     /// Queues that the cluster has: what applying changes of them is told.
-    pub existing: Vec<Queue>,
+    pub existing: Vec<TrainingQueue>,
 }
 
 /// What came of one document.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use serde::Serialize;
 use trellis_api::document::{self, Problems};
-use trellis_api::{Queue, ResourceFlavor, Topology, TrainingJob};
+use trellis_api::{ResourceFlavor, Topology, TrainingJob, TrainingQueue};
 
 use crate::log::Log;
 
@@ -20,7 +20,7 @@ pub enum Object {
     /// A job.
     TrainingJob(TrainingJob),
     /// A queue.
-    Queue(Queue),
+    Queue(TrainingQueue),
     /// A kind of nodes.
     ResourceFlavor(ResourceFlavor),
     /// Which nodes are close to each other.
@@ -45,7 +45,7 @@ impl Object {
     fn key(&self) -> (&'static str, String) {
         let (kind, metadata) = match self {
             Self::TrainingJob(job) => ("TrainingJob", &job.metadata),
-            Self::Queue(queue) => ("Queue", &queue.metadata),
+            Self::Queue(queue) => ("TrainingQueue", &queue.metadata),
             Self::ResourceFlavor(flavor) => ("ResourceFlavor", &flavor.metadata),
             Self::Topology(topology) => ("Topology", &topology.metadata),
             Self::PriorityClass(class) => ("PriorityClass", &class.metadata),
@@ -73,7 +73,7 @@ impl Object {
         };
         let wrong = documents.iter().filter_map(|document| match self {
             Self::TrainingJob(_) => document.valid::<TrainingJob>().err(),
-            Self::Queue(_) => document.valid::<Queue>().err(),
+            Self::Queue(_) => document.valid::<TrainingQueue>().err(),
             Self::ResourceFlavor(_) => document.valid::<ResourceFlavor>().err(),
             Self::Topology(_) => document.valid::<Topology>().err(),
             Self::PriorityClass(_) => document.decode::<PriorityClass>().err(),

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
 use trellis_api::document::Document;
-use trellis_api::queue::{Queue, QueueSpec};
+use trellis_api::queue::{QueueSpec, TrainingQueue};
 
 use crate::Turned;
 use crate::log::Log;
@@ -32,7 +32,7 @@ impl System {
 
 /// Makes the parents that are missing of the Queues that are printed. The first Queue that is
 /// below one tells of it. One that exists in the cluster stays as it is.
-pub(crate) fn make(turned: &mut [Turned<'_>], made: &mut Made, existing: &[Queue]) {
+pub(crate) fn make(turned: &mut [Turned<'_>], made: &mut Made, existing: &[TrainingQueue]) {
     let mut printed: BTreeMap<String, System> = BTreeMap::new();
     let mut refused: BTreeSet<(System, String)> = BTreeSet::new();
     for one in turned.iter() {
@@ -65,7 +65,7 @@ pub(crate) fn make(turned: &mut [Turned<'_>], made: &mut Made, existing: &[Queue
                 one.value,
                 log,
                 &parent,
-                "is a Queue of another system's document here",
+                "is a TrainingQueue of another system's document here",
                 "rename one of the two",
             ),
             None if refused.contains(&(system, parent.clone())) => tell(
@@ -93,7 +93,7 @@ pub(crate) fn make(turned: &mut [Turned<'_>], made: &mut Made, existing: &[Queue
     }
 }
 
-fn queue(objects: &[Object]) -> Option<&Queue> {
+fn queue(objects: &[Object]) -> Option<&TrainingQueue> {
     objects.iter().find_map(|object| match object {
         Object::Queue(queue) => Some(queue),
         _ => None,
@@ -103,7 +103,7 @@ fn queue(objects: &[Object]) -> Option<&Queue> {
 fn missing(system: System) -> (&'static str, &'static str) {
     match system {
         System::Kueue => (
-            "is no Cohort of the documents: it is made, a Queue without quota of its own",
+            "is no Cohort of the documents: it is made, a TrainingQueue without quota of its own",
             "leave it out where the cluster has one, or give the Cohort's document too",
         ),
         System::Volcano => (
@@ -133,7 +133,7 @@ fn tell(value: &Value, log: &Log, parent: &str, why: &str, instead: &str) {
 
 /// A Queue that nothing is said of but its name.
 fn named(name: &str) -> Object {
-    let mut queue = Queue::new("", QueueSpec::default());
+    let mut queue = TrainingQueue::new("", QueueSpec::default());
     queue.metadata = ObjectMeta {
         name: Some(name.to_owned()),
         ..ObjectMeta::default()

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use kube::Api;
 use kube::api::ListParams;
 use trellis_api::document::{self, Document, Problem};
-use trellis_api::{Quantity, Queue};
+use trellis_api::{Quantity, TrainingQueue};
 use trellis_cli::cluster::{AGENT, Access, Cluster, Hints, list};
 use trellis_cli::files::{of_folder, shown, text};
 use trellis_import::{Imported, Note, Object};
@@ -41,7 +41,7 @@ pub(super) struct Options {
     /// Memory of containers that name none, such as 4Gi. Without it: as for CPU.
     #[arg(long, value_name = "BYTES", value_parser = amount)]
     memory: Option<Quantity>,
-    /// Files with the Queues that the cluster has, as `kubectl get queues.trellis.dev -o yaml`
+    /// Files with the queues that the cluster has, as `kubectl get tq -o yaml`
     /// writes them: what applying would change of them is told. Without it the cluster of the
     /// kubeconfig is asked.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["kubeconfig", "context"])]
@@ -72,7 +72,7 @@ pub(super) fn run(options: &Options) -> anyhow::Result<ExitCode> {
         Err(problems) => return Ok(refuse(&problems)),
     };
     let (files, documents): (Vec<String>, Vec<Document>) = read.into_iter().unzip();
-    let import = |existing: Vec<Queue>| {
+    let import = |existing: Vec<TrainingQueue>| {
         let options = trellis_import::Options {
             cpu: options.cpu.clone(),
             memory: options.memory.clone(),
@@ -87,7 +87,7 @@ pub(super) fn run(options: &Options) -> anyhow::Result<ExitCode> {
             Ok(queues) => imported = import(queues),
             Err(Unseen::Wrong(problems)) => return Ok(refuse(&problems)),
             Err(Unseen::Cluster(why)) => warn(&format!(
-                "note: the Queues of the cluster are not known, and so what applying changes of them is not told ({why}): give them with --existing FILE"
+                "note: the queues of the cluster are not known, and so what applying changes of them is not told ({why}): give them with --existing FILE"
             )),
         }
     }
@@ -124,7 +124,7 @@ enum Unseen {
 }
 
 /// The Queues that the cluster has.
-fn existing(options: &Options) -> Result<Vec<Queue>, Unseen> {
+fn existing(options: &Options) -> Result<Vec<TrainingQueue>, Unseen> {
     if options.existing.is_empty() {
         let asked = of_cluster(&options.cluster);
         return asked.map_err(|error| Unseen::Cluster(format!("{error:#}")));
@@ -132,10 +132,11 @@ fn existing(options: &Options) -> Result<Vec<Queue>, Unseen> {
     let read = read(&options.existing).map_err(Unseen::Wrong)?;
     let mut queues = Vec::new();
     let mut problems = Vec::new();
-    let is_queue =
-        |document: &Document| document.kind == "Queue" && document.api_version == OUR_VERSION;
+    let is_queue = |document: &Document| {
+        document.kind == "TrainingQueue" && document.api_version == OUR_VERSION
+    };
     for (file, document) in read.iter().filter(|(_, document)| is_queue(document)) {
-        match document.decode::<Queue>() {
+        match document.decode::<TrainingQueue>() {
             Ok(queue) => queues.push(queue),
             Err(wrong) => problems.extend(wrong.into_iter().map(|p| p.in_file(file.as_str()))),
         }
@@ -146,9 +147,9 @@ fn existing(options: &Options) -> Result<Vec<Queue>, Unseen> {
     }
 }
 
-fn of_cluster(access: &Access) -> anyhow::Result<Vec<Queue>> {
+fn of_cluster(access: &Access) -> anyhow::Result<Vec<TrainingQueue>> {
     let cluster = Cluster::connect(access, AGENT, None)?;
-    let api = Api::<Queue>::all(cluster.client().clone());
+    let api = Api::<TrainingQueue>::all(cluster.client().clone());
     let listed = cluster.wait_for(async {
         let params = ListParams::default();
         let listing = list(&api, &params);
@@ -159,7 +160,7 @@ fn of_cluster(access: &Access) -> anyhow::Result<Vec<Queue>> {
     });
     let listed = listed.map_err(|_| anyhow::anyhow!("the API server has not answered in time"))?;
     let hints = Hints {
-        rights: "the ClusterRole trellis-queues has it: list queues.trellis.dev".to_owned(),
+        rights: "the ClusterRole trellis-queues has it: list trainingqueues.trellis.dev".to_owned(),
         otherwise: None,
     };
     let listed = listed.map_err(|error| error.explain(&hints))?;

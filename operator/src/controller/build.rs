@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Service;
-use trellis_api::job::JobPolicy;
+use trellis_api::job::PolicyVerdict;
 use trellis_api::pod_group::Plan;
-use trellis_api::{Enforcement, Queue, QueueResources, Reason, ResolvedJob, ValidatedJob};
+use trellis_api::{Enforcement, QueueResources, Reason, ResolvedJob, TrainingQueue, ValidatedJob};
 use trellis_compiler::{CompiledJob, Found, Profile, Settings, Surroundings, compile};
 use trellis_policies::cedar::{
     JobDecision, NotAuthorized, Policies, Requester, Submission, authorize, decide_job,
@@ -27,7 +27,7 @@ use crate::scheduling::unsupported;
 #[derive(Clone, Copy)]
 pub(crate) struct Around<'a> {
     /// Its queue.
-    pub(crate) queue: &'a Queue,
+    pub(crate) queue: &'a TrainingQueue,
     /// The amounts for each GPU that its queue and the queues above it state.
     pub(crate) queue_resources: &'a QueueResources,
     /// Its PriorityClass.
@@ -233,7 +233,7 @@ pub(crate) struct Later {
     /// As it is said of the job.
     pub(crate) held: Held,
     /// What policies have decided about that stage, if they were asked.
-    pub(super) told: Option<JobPolicy>,
+    pub(super) told: Option<PolicyVerdict>,
 }
 
 /// What the job becomes, and what policies have decided, if it is valid.
@@ -285,7 +285,7 @@ fn authorized(
     let (hash, profile) = (compiled.hash().to_owned(), builds::profile(&compiled));
     let (decision, outcome) = around.authorize(compiled);
     let requester = seen.requester.as_ref();
-    let mut told = JobPolicy {
+    let mut told = PolicyVerdict {
         requester: requester.map(|r| r.user.chars().take(NAME_TOLD).collect()),
         requester_unknown: seen.doubt.as_ref().map(|doubt| doubt.why.clone()),
         ..decision.status(&outcome)
@@ -326,7 +326,7 @@ fn held_at(
     job: &ResolvedJob,
     around: &Around<'_>,
     settings: &Arc<Settings>,
-) -> Option<(Held, Option<JobPolicy>)> {
+) -> Option<(Held, Option<PolicyVerdict>)> {
     let compiled = match around.compile(job.clone(), settings) {
         Ok(compiled) => compiled,
         Err(missing) => return Some((missing.into(), None)),
@@ -401,7 +401,7 @@ pub(crate) static NO_LABELS: BTreeMap<String, String> = BTreeMap::new();
 #[derive(Clone, Debug)]
 pub(super) struct Decided {
     /// As its status tells it.
-    pub(super) told: JobPolicy,
+    pub(super) told: PolicyVerdict,
     /// What is denied, by the id of each policy that forbids it.
     pub(super) forbidden: BTreeMap<String, (Enforcement, String)>,
     /// What it is stopped for if it runs. None: nothing.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Service;
 use trellis_api::job::{JobProfile, TrainingJobStatus};
 use trellis_api::pod_group::{Plan, PodGroupPhase, PodGroupStatus};
-use trellis_api::{PodGroup, Queue, QueueResources, TrainingJob};
+use trellis_api::{PodGroup, QueueResources, TrainingJob, TrainingQueue};
 use trellis_compiler::Profile;
 use trellis_policies::cedar::{Policies, Requester};
 use trellis_policies::quota::QuotaPolicies;
@@ -35,12 +35,12 @@ pub(super) struct Surrounded {
     /// Its namespace is going: nothing can be created in it any more.
     pub(super) namespace_terminating: bool,
     /// Its queue, by name, or why there is none.
-    pub(super) queue: Result<Arc<Queue>, Held>,
+    pub(super) queue: Result<Arc<TrainingQueue>, Held>,
     /// The amounts for each GPU that its queue and the queues above it state; while it has its
     /// place, those that it was placed with.
     pub(super) queue_resources: QueueResources,
     /// The queue that it was placed in, if that is there.
-    pub(super) placed_in: Option<Arc<Queue>>,
+    pub(super) placed_in: Option<Arc<TrainingQueue>>,
     /// Its PriorityClass, by name, and the priority, or why there is none.
     pub(super) priority: Result<(Option<String>, i32), Held>,
     /// By its PriorityClass it waits without having others leave.
@@ -286,7 +286,7 @@ fn queue(
     job: &TrainingJob,
     labels: Option<&BTreeMap<String, String>>,
     place: Option<&Plan>,
-) -> Result<Arc<Queue>, Held> {
+) -> Result<Arc<TrainingQueue>, Held> {
     let labels = labels.ok_or_else(|| lookup::unseen_namespace(&key.namespace))?;
     let get = |name: &str| world.queues.get(&Key::new("", name));
     let placed_in = || place.and_then(|plan| plan.queue.as_deref());
@@ -294,7 +294,11 @@ fn queue(
     lookup::queue(name, labels, get, || world.queues.all()).map_err(Held::from)
 }
 
-fn queue_resources(world: &World, queue: Option<&Queue>, placed: Option<&Plan>) -> QueueResources {
+fn queue_resources(
+    world: &World,
+    queue: Option<&TrainingQueue>,
+    placed: Option<&Plan>,
+) -> QueueResources {
     if let Some(plan) = placed {
         return lookup::placed_resources(plan);
     }

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-use trellis_api::{Queue, Reason, TrainingJobSpec, names};
+use trellis_api::{Reason, TrainingJobSpec, TrainingQueue, names};
 use trellis_policies::selects;
 
 pub use profile::{profile, several_defaults};
@@ -48,7 +48,7 @@ pub fn unseen_namespace(namespace: &str) -> Missing {
 /// # Errors
 /// If it names none that exists, or one that jobs do not go to and that policy would
 /// deny; or names none and there is no default.
-pub fn queue<Q: Borrow<Queue>>(
+pub fn queue<Q: Borrow<TrainingQueue>>(
     name: Option<&str>,
     namespace_labels: &BTreeMap<String, String>,
     get: impl FnOnce(&str) -> Option<Q>,
@@ -108,7 +108,10 @@ pub fn queue<Q: Borrow<Queue>>(
 
 /// The queues that jobs of a namespace may name, the first of them: ` (this
 /// namespace may use "a", "b")`.
-fn usable<Q: Borrow<Queue>>(all: &[Q], namespace_labels: &BTreeMap<String, String>) -> String {
+fn usable<Q: Borrow<TrainingQueue>>(
+    all: &[Q],
+    namespace_labels: &BTreeMap<String, String>,
+) -> String {
     let queues = || all.iter().map(Borrow::borrow);
     let parents: BTreeSet<&str> = queues().filter_map(|q| q.spec.parent.as_deref()).collect();
     let mut names: Vec<&str> = queues()
@@ -234,10 +237,10 @@ mod tests {
         serde_json::from_value(spec).unwrap()
     }
 
-    fn queues(defaults: &[(&str, Value)]) -> Vec<Queue> {
+    fn queues(defaults: &[(&str, Value)]) -> Vec<TrainingQueue> {
         let queue = |(name, default_for): &(&str, Value)| {
             serde_json::from_value(json!({
-                "apiVersion": "trellis.dev/v1alpha1", "kind": "Queue",
+                "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingQueue",
                 "metadata": {"name": name}, "spec": {"defaultFor": default_for}
             }))
             .unwrap()
@@ -245,7 +248,7 @@ mod tests {
         defaults.iter().map(queue).collect()
     }
 
-    fn find_queue(job: &TrainingJobSpec, queues: &[Queue]) -> Result<String, Missing> {
+    fn find_queue(job: &TrainingJobSpec, queues: &[TrainingQueue]) -> Result<String, Missing> {
         let labels = BTreeMap::from([("team".to_owned(), "a".to_owned())]);
         let named = |name: &str| {
             queues
@@ -271,7 +274,7 @@ mod tests {
     #[test]
     fn who_names_a_wrong_queue_is_told_of_right_ones() {
         let mut there = queues(&[("lab", Value::Null), ("a", Value::Null), ("b", Value::Null)]);
-        let named = |name: &str, there: &[Queue]| {
+        let named = |name: &str, there: &[TrainingQueue]| {
             find_queue(&spec(json!({"queue": name})), there)
                 .unwrap_err()
                 .message
@@ -308,7 +311,7 @@ mod tests {
         let unnamed = spec(json!({}));
         let team = |team: &str| json!({"matchLabels": {"team": team}});
         let both = json!({"matchLabels": {"team": "a"}, "matchExpressions": [{"key": "team", "operator": "Exists"}]});
-        let take = |queues: &[Queue]| find_queue(&unnamed, queues).unwrap();
+        let take = |queues: &[TrainingQueue]| find_queue(&unnamed, queues).unwrap();
         let catch_all = ("default", json!({}));
         assert_eq!(
             take(&queues(&[catch_all.clone(), ("vision", team("a"))])),

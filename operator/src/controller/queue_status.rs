@@ -13,7 +13,7 @@ use serde_json::json;
 use tokio::sync::oneshot;
 use tracing::{debug, warn};
 use trellis_api::queue::{DEFAULT_FLAVOR, DecayedUsage, FlavorUsage, QueueStatus, StopPolicy};
-use trellis_api::{Queue, Reason, names};
+use trellis_api::{Reason, TrainingQueue, names};
 use trellis_scheduler::{QueueName, QueueStanding};
 
 use super::quota_bypass;
@@ -77,7 +77,7 @@ fn bypasses(world: &World) -> BTreeMap<String, Vec<String>> {
 async fn write(
     world: &World,
     commands: &Commands,
-    queue: &Queue,
+    queue: &TrainingQueue,
     (report, bypassed_by): (&QueueReport, &[String]),
 ) -> Result<(), WriteError> {
     let name = queue.metadata.name.as_deref().unwrap_or_default();
@@ -104,7 +104,7 @@ async fn write(
         },
         "status": patch::between(&before, &after),
     });
-    let written: Queue = commands
+    let written: TrainingQueue = commands
         .patch_cluster_status(name, names::STATUS_MANAGER, &patch)
         .await?;
     world.queues.answered(Key::new("", name), written);
@@ -150,14 +150,14 @@ async fn refuse(commands: &Commands, name: &str, queue: &Undecodable) -> Result<
         observed_generation: None,
         last_transition_time: Time(Timestamp::now()),
     }]}});
-    let written: Result<PartialObjectMeta<Queue>, WriteError> = commands
+    let written: Result<PartialObjectMeta<TrainingQueue>, WriteError> = commands
         .patch_cluster_status(name, names::STATUS_MANAGER, &patch)
         .await;
     written.map(|_| ())
 }
 
 fn status(
-    queue: &Queue,
+    queue: &TrainingQueue,
     (report, bypassed_by): (&QueueReport, &[String]),
     is_there: impl Fn(&str) -> bool,
     now: Timestamp,
@@ -225,7 +225,7 @@ fn status(
 }
 
 /// Reports that an admission policy is missing. None: all are in force.
-fn degraded(queue: &Queue, problem: Option<String>, now: Timestamp) -> Option<Condition> {
+fn degraded(queue: &TrainingQueue, problem: Option<String>, now: Timestamp) -> Option<Condition> {
     let before = queue.status.iter().flat_map(|s| &s.conditions);
     let mut since = before.filter(|c| c.type_ == DEGRADED && c.status == "True");
     let since = since.next().map(|c| c.last_transition_time.clone());
@@ -241,7 +241,7 @@ fn degraded(queue: &Queue, problem: Option<String>, now: Timestamp) -> Option<Co
 
 /// The flavors of the queue that do not exist, and whether that leaves a group of
 /// resources without any.
-fn undefined(queue: &Queue, is_there: impl Fn(&str) -> bool) -> (BTreeSet<&str>, bool) {
+fn undefined(queue: &TrainingQueue, is_there: impl Fn(&str) -> bool) -> (BTreeSet<&str>, bool) {
     let mut undefined = BTreeSet::new();
     let mut useless = false;
     for group in &queue.spec.resource_groups {
@@ -393,7 +393,7 @@ mod tests {
 
     #[test]
     fn a_queue_is_active_until_it_is_stopped_and_the_time_is_of_the_change() {
-        let mut queue = Queue::new("q", QueueSpec::default());
+        let mut queue = TrainingQueue::new("q", QueueSpec::default());
         let count = &QueueReport {
             counts: QueueCounts {
                 pending: 2,
@@ -430,7 +430,7 @@ mod tests {
 
     #[test]
     fn queue_by_which_namespaces_pass_their_quota_says_so() {
-        let queue = Queue::new("q", QueueSpec::default());
+        let queue = TrainingQueue::new("q", QueueSpec::default());
         let report = QueueReport::default();
         let says = |by: &[&str]| {
             let by: Vec<String> = by.iter().map(|name| (*name).to_owned()).collect();
@@ -453,8 +453,8 @@ mod tests {
 
     #[test]
     fn a_queue_whose_flavors_do_not_exist_does_not_look_like_any_other() {
-        let queue: Queue = serde_json::from_value(json!({
-            "apiVersion": "trellis.dev/v1alpha1", "kind": "Queue", "metadata": {"name": "q"},
+        let queue: TrainingQueue = serde_json::from_value(json!({
+            "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingQueue", "metadata": {"name": "q"},
             "spec": {"resourceGroups": [
                 {"resources": ["cpu"], "flavors": [
                     {"name": "h100", "quotas": [{"resource": "cpu", "nominal": 1}]},

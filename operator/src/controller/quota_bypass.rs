@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use trellis_api::Queue;
+use trellis_api::TrainingQueue;
 use trellis_policies::selects;
 
 use super::lookup::requirements;
@@ -16,15 +16,15 @@ const DEEPEST: usize = 64;
 /// By the name of each queue without quota: the namespaces that may use it, and that have a queue
 /// of their own with quota.
 pub(super) fn find<'n>(
-    queues: &[impl AsRef<Queue>],
+    queues: &[impl AsRef<TrainingQueue>],
     namespaces: impl Iterator<Item = (&'n str, &'n Labels)>,
 ) -> BTreeMap<String, Vec<String>> {
-    let queues: Vec<&Queue> = queues.iter().map(AsRef::as_ref).collect();
+    let queues: Vec<&TrainingQueue> = queues.iter().map(AsRef::as_ref).collect();
     let parents: BTreeMap<&str, &str> = queues
         .iter()
         .filter_map(|queue| Some((name(queue), queue.spec.parent.as_deref()?)))
         .collect();
-    let root = |queue: &Queue| {
+    let root = |queue: &TrainingQueue| {
         let mut at = name(queue).to_owned();
         for _ in 0..DEEPEST {
             match parents.get(at.as_str()) {
@@ -37,7 +37,7 @@ pub(super) fn find<'n>(
     let with_quota = queues.iter().filter(|q| !q.spec.resource_groups.is_empty());
     let bounded: BTreeSet<String> = with_quota.map(|queue| root(queue)).collect();
     let above: BTreeSet<&str> = parents.values().copied().collect();
-    let (bounded, open): (Vec<&Queue>, Vec<&Queue>) = queues
+    let (bounded, open): (Vec<&TrainingQueue>, Vec<&TrainingQueue>) = queues
         .iter()
         .copied()
         .filter(|queue| !above.contains(name(queue)))
@@ -50,7 +50,7 @@ pub(super) fn find<'n>(
         if !bounded.iter().any(|queue| is_own(queue, labels)) {
             continue;
         }
-        let may = |queue: &&&Queue| selects(queue.spec.namespace_selector.as_ref(), labels);
+        let may = |queue: &&&TrainingQueue| selects(queue.spec.namespace_selector.as_ref(), labels);
         for queue in open.iter().filter(may) {
             let namespaces = found.entry(name(queue).to_owned()).or_default();
             namespaces.push(namespace.to_owned());
@@ -61,13 +61,13 @@ pub(super) fn find<'n>(
 
 /// True if a queue is a namespace's own: the namespace may use it, and it is the default of the
 /// namespace or is not open to every namespace.
-fn is_own(queue: &Queue, labels: &Labels) -> bool {
+fn is_own(queue: &TrainingQueue, labels: &Labels) -> bool {
     let selector = queue.spec.namespace_selector.as_ref();
     selects(selector, labels)
         && (selects(queue.spec.default_for.as_ref(), labels) || requirements(selector) > 0)
 }
 
-fn name(queue: &Queue) -> &str {
+fn name(queue: &TrainingQueue) -> &str {
     queue.metadata.name.as_deref().unwrap_or_default()
 }
 
@@ -79,8 +79,8 @@ mod tests {
 
     use super::*;
 
-    fn queue(name: &str, spec: Value) -> Arc<Queue> {
-        let queue = json!({"apiVersion": "trellis.dev/v1alpha1", "kind": "Queue",
+    fn queue(name: &str, spec: Value) -> Arc<TrainingQueue> {
+        let queue = json!({"apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingQueue",
             "metadata": {"name": name}, "spec": spec});
         Arc::new(serde_json::from_value(queue).unwrap())
     }
@@ -98,7 +98,7 @@ mod tests {
         spec
     }
 
-    fn bypasses(queues: &[Arc<Queue>]) -> BTreeMap<String, Vec<String>> {
+    fn bypasses(queues: &[Arc<TrainingQueue>]) -> BTreeMap<String, Vec<String>> {
         let labels = |team: &str| Labels::from([("team".to_owned(), team.to_owned())]);
         let namespaces = [
             ("a", labels("red")),
@@ -133,7 +133,7 @@ mod tests {
     }
 
     /// A queue with quota and with this `namespaceSelector`, and no `defaultFor`.
-    fn admits(selector: &Value) -> Arc<Queue> {
+    fn admits(selector: &Value) -> Arc<TrainingQueue> {
         let mut spec = of_team(None, true);
         spec["namespaceSelector"] = selector.clone();
         spec.as_object_mut().unwrap().remove("defaultFor");

@@ -9,7 +9,7 @@ use kube::Resource;
 use serde_json::json;
 use tokio::time::Instant;
 use tracing::info;
-use trellis_api::job::{CompiledObject, JobPhase, JobPolicy, TrainingJobStatus};
+use trellis_api::job::{CompiledObject, JobPhase, PolicyVerdict, TrainingJobStatus};
 use trellis_api::pod_group::PodGroupStatus;
 use trellis_api::{Delivery, Reason, TrainingJob, names};
 use trellis_compiler::CompiledGroup;
@@ -148,7 +148,7 @@ impl Controller {
                     let told = decided.told.clone();
                     let of_later = later.and_then(|later| later.told.clone());
                     said.policy = Some(match of_later {
-                        Some(later) => JobPolicy {
+                        Some(later) => PolicyVerdict {
                             requester: told.requester,
                             requester_unknown: told.requester_unknown,
                             ..later

@@ -1,7 +1,7 @@
 //! What policies would deny of a job that goes on all the same.
 
 use k8s_openapi::api::core::v1::ObjectReference;
-use trellis_api::job::{JobPhase, JobPolicy, PolicyDecision, TrainingJobStatus};
+use trellis_api::job::{JobPhase, PolicyDecision, PolicyVerdict, TrainingJobStatus};
 use trellis_api::{Enforcement, Reason};
 
 use super::Controller;
@@ -32,7 +32,7 @@ impl Controller {
         after: &TrainingJobStatus,
     ) {
         let Some(now) = &after.policy else { return };
-        let none = JobPolicy::default();
+        let none = PolicyVerdict::default();
         let was = before.policy.as_ref().unwrap_or(&none);
         let phase = after.phase.unwrap_or(JobPhase::Queued);
         let tell = |reason, message: String| {
@@ -54,7 +54,7 @@ impl Controller {
 }
 
 /// What is said of a job that runs and no longer might.
-fn violated(policy: &JobPolicy) -> String {
+fn violated(policy: &PolicyVerdict) -> String {
     let missing = &policy.missing_permits;
     let by = match (policy.policies.as_slice(), missing.as_slice()) {
         ([], []) => "a rule denies it".to_owned(),

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::Notify;
 use tokio::time::Instant;
-use trellis_api::{AuthorizationPolicy, ClusterAuthorizationPolicy};
+use trellis_api::{ClusterJobPolicy, JobPolicy};
 use trellis_policies::AuthorizedJob;
 use trellis_policies::cedar::{ObjectKey, Policies, PolicyObject};
 
@@ -19,10 +19,10 @@ use crate::watch::{Store, Undecodable};
 /// The policies of the cluster.
 #[derive(Debug, Default)]
 pub struct PolicySet {
-    /// ClusterAuthorizationPolicies.
-    pub cluster: Store<ClusterAuthorizationPolicy>,
-    /// AuthorizationPolicies.
-    pub namespaced: Store<AuthorizationPolicy>,
+    /// ClusterJobPolicies.
+    pub cluster: Store<ClusterJobPolicy>,
+    /// JobPolicies.
+    pub namespaced: Store<JobPolicy>,
     /// Those of either kind that do not decode.
     pub unreadable: RwLock<BTreeMap<ObjectKey, Undecodable>>,
     /// What of jobs they deny that is not refused.

@@ -14,7 +14,7 @@ use parking_lot::RwLock;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tracing::{debug, warn};
-use trellis_api::{AuthorizationPolicy, ClusterAuthorizationPolicy, QuotaPolicy};
+use trellis_api::{ClusterJobPolicy, JobPolicy, QuotaPolicy};
 
 use super::object_key;
 use crate::key::Key;
@@ -146,8 +146,8 @@ impl Stored {
     /// A list without a resource version is consistent: it shows all that was stored before.
     async fn read(client: &Client) -> kube::Result<Self> {
         let (cluster, namespaced, quotas) = tokio::try_join!(
-            read(Api::<ClusterAuthorizationPolicy>::all(client.clone())),
-            read(Api::<AuthorizationPolicy>::all(client.clone())),
+            read(Api::<ClusterJobPolicy>::all(client.clone())),
+            read(Api::<JobPolicy>::all(client.clone())),
             read(Api::<QuotaPolicy>::all(client.clone())),
         )?;
         Ok(Self {

@@ -1,6 +1,6 @@
 //! The policies of a fresh install, as the chart has them.
 
-use trellis_api::ClusterAuthorizationPolicy;
+use trellis_api::ClusterJobPolicy;
 use trellis_api::document;
 use trellis_policies::cedar::PolicyObject;
 
@@ -11,7 +11,7 @@ const CHART: &str = include_str!("../../../charts/trellis/files/policies.yaml");
 pub(crate) fn objects() -> Vec<PolicyObject> {
     let documents = document::split(CHART).unwrap_or_default();
     let objects = documents.iter().filter_map(|document| {
-        let object: ClusterAuthorizationPolicy = document.valid().ok()?;
+        let object: ClusterJobPolicy = document.valid().ok()?;
         Some(PolicyObject::from(&object))
     });
     objects.collect()

@@ -12,8 +12,8 @@ use kube::api::ObjectMeta;
 use kube::core::PartialObjectMeta;
 use serde_json::{Value, json};
 use tracing::{debug, warn};
-use trellis_api::authorization_policy::AuthorizationPolicyStatus;
-use trellis_api::{AuthorizationPolicy, ClusterAuthorizationPolicy, Reason, names};
+use trellis_api::job_policy::JobPolicyStatus;
+use trellis_api::{ClusterJobPolicy, JobPolicy, Reason, names};
 use trellis_policies::cedar::{ObjectKey, ObjectState, ObjectVerdict, Policies};
 
 use super::violations::Told;
@@ -87,10 +87,8 @@ async fn one(
         let status = status(verdict, None, &[], hash, violations, now);
         let patch = json!({"metadata": {"uid": object.uid}, "status": status});
         let written = match namespace {
-            Some(namespace) => {
-                write::<AuthorizationPolicy>(commands, namespace, name, &patch).await
-            }
-            None => write_cluster::<ClusterAuthorizationPolicy>(commands, name, &patch).await,
+            Some(namespace) => write::<JobPolicy>(commands, namespace, name, &patch).await,
+            None => write_cluster::<ClusterJobPolicy>(commands, name, &patch).await,
         };
         // The API server refuses its status where the stored spec breaks a rule of today: that
         // is not tried again before it changes.
@@ -110,7 +108,7 @@ async fn one(
             else {
                 return Ok(());
             };
-            let written: AuthorizationPolicy = commands
+            let written: JobPolicy = commands
                 .patch_status(namespace, name, names::STATUS_MANAGER, &patch)
                 .await?;
             world.policies.namespaced.answered(key, written);
@@ -124,7 +122,7 @@ async fn one(
             else {
                 return Ok(());
             };
-            let written: ClusterAuthorizationPolicy = commands
+            let written: ClusterJobPolicy = commands
                 .patch_cluster_status(name, names::STATUS_MANAGER, &patch)
                 .await?;
             world.policies.cluster.answered(key, written);
@@ -163,7 +161,7 @@ where
 /// set speaks of it.
 fn change(
     meta: &ObjectMeta,
-    before: &AuthorizationPolicyStatus,
+    before: &JobPolicyStatus,
     verdict: &ObjectVerdict,
     hash: &str,
     violations: Told,
@@ -201,7 +199,7 @@ pub(super) fn status(
     hash: &str,
     violations: Told,
     now: Timestamp,
-) -> AuthorizationPolicyStatus {
+) -> JobPolicyStatus {
     let (active, as_it_stands) = match verdict.state {
         ObjectState::Active => (true, true),
         ObjectState::Degraded => (true, false),
@@ -219,7 +217,7 @@ pub(super) fn status(
         before,
         now,
     };
-    AuthorizationPolicyStatus {
+    JobPolicyStatus {
         observed_generation: generation,
         policy_ids: verdict.policy_ids.clone(),
         active_set_hash: Some(hash.to_owned()),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 use serde_json::json;
-use trellis_api::{AuthorizationPolicy, ClusterAuthorizationPolicy, names};
+use trellis_api::{ClusterJobPolicy, JobPolicy, names};
 use trellis_policies::cedar::{Loader, ObjectState, Policies, PolicyObject};
 
 use super::status::status;
@@ -18,9 +18,9 @@ use crate::world::{Watched, World};
 const ALL: &str = "permit(principal, action, resource);";
 const NONE: &str = "forbid(principal, action, resource);";
 
-fn cluster(name: &str, version: u64, cedar: &str) -> ClusterAuthorizationPolicy {
+fn cluster(name: &str, version: u64, cedar: &str) -> ClusterJobPolicy {
     serde_json::from_value(json!({
-        "apiVersion": "trellis.dev/v1alpha1", "kind": "ClusterAuthorizationPolicy",
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "ClusterJobPolicy",
         "metadata": {"name": name, "uid": name, "resourceVersion": version.to_string(),
             "generation": version},
         "spec": {"cedar": cedar},
@@ -28,9 +28,9 @@ fn cluster(name: &str, version: u64, cedar: &str) -> ClusterAuthorizationPolicy 
     .unwrap()
 }
 
-fn namespaced(namespace: &str, name: &str, cedar: &str) -> AuthorizationPolicy {
+fn namespaced(namespace: &str, name: &str, cedar: &str) -> JobPolicy {
     serde_json::from_value(json!({
-        "apiVersion": "trellis.dev/v1alpha1", "kind": "AuthorizationPolicy",
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "JobPolicy",
         "metadata": {"namespace": namespace, "name": name, "uid": name, "resourceVersion": "1",
             "generation": 1},
         "spec": {"cedar": cedar},
@@ -50,11 +50,11 @@ async fn nothing_decides_before_all_objects_of_both_kinds_are_there() {
     let watched = Watched::new(&world);
     let task = tokio::spawn(keep_policies(world.clone(), Loader::new().unwrap()));
     watched.apply(Key::new("", "all"), cluster("all", 1, ALL));
-    Sink::<ClusterAuthorizationPolicy>::synced(&*watched);
+    Sink::<ClusterJobPolicy>::synced(&*watched);
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert!(world.policies.active().is_none());
     watched.apply(Key::new("a", "no"), namespaced("a", "no", NONE));
-    Sink::<AuthorizationPolicy>::synced(&*watched);
+    Sink::<JobPolicy>::synced(&*watched);
     within(world.policies.settled("a")).await;
     // What came with the last list may have been gathered for another time.
     tokio::time::sleep(Duration::from_millis(500)).await;
@@ -83,7 +83,7 @@ async fn nothing_decides_before_all_objects_of_both_kinds_are_there() {
     within(world.policies.settled("a")).await;
     let second = next(&first).await;
     assert_ne!(first.hash(), second.hash());
-    let gone = |key: &Key, uid: &str| Sink::<AuthorizationPolicy>::delete(&*watched, key, uid);
+    let gone = |key: &Key, uid: &str| Sink::<JobPolicy>::delete(&*watched, key, uid);
     let a = Some("a".to_owned());
     gone(&Key::new("a", "no"), "another");
     assert_eq!(world.policies.objects(&a).len(), 1);
@@ -145,7 +145,7 @@ fn an_object_that_does_not_decode_any_more_is_there_still() {
         generation: Some(2),
         error: "why".to_owned(),
     };
-    Sink::<ClusterAuthorizationPolicy>::undecodable(&*watched, &key, broken);
+    Sink::<ClusterJobPolicy>::undecodable(&*watched, &key, broken);
     let objects = world.policies.objects(&None);
     assert_eq!(objects.len(), 1);
     assert_eq!(objects[0].unreadable.as_deref(), Some("why"));

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use parking_lot::RwLock;
-use trellis_api::authorization_policy::PolicyViolation;
+use trellis_api::job_policy::PolicyViolation;
 
 use crate::key::Key;
 

@@ -7,12 +7,12 @@ use super::{GENERATED, Row, file, role, rules};
 
 /// Kinds that belong to no namespace.
 const OF_THE_CLUSTER: &[&str] = &[
-    "queues",
+    "trainingqueues",
     "resourceflavors",
     "topologies",
     "runtimeprofiles",
     "quotapolicies",
-    "clusterauthorizationpolicies",
+    "clusterjobpolicies",
 ];
 
 /// Namespaced kinds that tell how jobs stand.
@@ -24,8 +24,8 @@ const READ: &[Row] = &[
             "trainingjobs/status",
             "podgroups",
             "podgroups/status",
-            "authorizationpolicies",
-            "authorizationpolicies/status",
+            "jobpolicies",
+            "jobpolicies/status",
         ],
         READS,
     ),
@@ -39,8 +39,8 @@ const READ: &[Row] = &[
 /// puts right what others do to them.
 const EDIT: &[Row] = &[("trellis.dev", &["trainingjobs", "podgroups"], WRITES)];
 
-/// An AuthorizationPolicy refuses jobs of its namespace, and allows none.
-const ADMIN: &[Row] = &[("trellis.dev", &["authorizationpolicies"], WRITES)];
+/// A JobPolicy refuses jobs of its namespace, and allows none.
+const ADMIN: &[Row] = &[("trellis.dev", &["jobpolicies"], WRITES)];
 
 /// Kinds of the whole cluster, for those who look after it.
 const PLATFORM: &[Row] = &[
@@ -67,7 +67,12 @@ const PLATFORM: &[Row] = &[
 const EVERYBODY: &[Row] = &[
     (
         "trellis.dev",
-        &["queues", "resourceflavors", "topologies", "runtimeprofiles"],
+        &[
+            "trainingqueues",
+            "resourceflavors",
+            "topologies",
+            "runtimeprofiles",
+        ],
         READS,
     ),
     (GROUP, &["queuestates"], SEES),

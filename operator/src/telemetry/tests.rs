@@ -43,7 +43,7 @@ fn busy() -> (Leading, Heard) {
     let (leading, heard) = leading();
     let world = &leading.world;
     let key = Key::new("team-a", "llm");
-    let queue = json!({"apiVersion": "trellis.dev/v1alpha1", "kind": "Queue",
+    let queue = json!({"apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingQueue",
         "metadata": {"name": "vision", "resourceVersion": "1"}, "spec": {}});
     world
         .queues

@@ -8,9 +8,7 @@ use kube::Client;
 use parking_lot::RwLock;
 use tokio::sync::watch;
 use tracing::{error, info};
-use trellis_api::{
-    AuthorizationPolicy, ClusterAuthorizationPolicy, Queue, QuotaPolicy, RuntimeProfile,
-};
+use trellis_api::{ClusterJobPolicy, JobPolicy, QuotaPolicy, RuntimeProfile, TrainingQueue};
 use trellis_policies::cedar::Loader;
 
 use crate::policy::keep_policies;
@@ -69,14 +67,14 @@ impl Caches {
     pub(super) async fn keep(self, client: Client, loader: Loader) {
         let world = self.world();
         let mut tasks = Tasks::default();
-        tasks.watch::<Queue>(&client, None, &world);
+        tasks.watch::<TrainingQueue>(&client, None, &world);
         tasks.watch::<SlimNamespace>(&client, None, &world);
         tasks.watch::<PriorityClass>(&client, None, &world);
         tasks.watch::<SlimService>(&client, None, &world);
         tasks.watch::<RuntimeProfile>(&client, None, &world);
         tasks.watch::<QuotaPolicy>(&client, None, &world);
-        tasks.watch::<ClusterAuthorizationPolicy>(&client, None, &world);
-        tasks.watch::<AuthorizationPolicy>(&client, None, &world);
+        tasks.watch::<ClusterJobPolicy>(&client, None, &world);
+        tasks.watch::<JobPolicy>(&client, None, &world);
         tasks.start("the policies", keep_policies(world, loader));
         let mut leads = self.leads.subscribe();
         tokio::select! {

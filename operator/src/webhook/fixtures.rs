@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kube::core::ObjectMeta;
 use serde_json::json;
-use trellis_api::Queue;
+use trellis_api::TrainingQueue;
 
 use crate::key::Key;
 use crate::watch::{SlimNamespace, Unhealthy};
@@ -20,8 +20,8 @@ pub(super) fn world() -> Arc<World> {
     };
     let namespace = SlimNamespace { metadata: meta };
     world.namespaces.observed(Key::new("", "ns"), namespace);
-    let queue: Queue = serde_json::from_value(json!({
-        "apiVersion": "trellis.dev/v1alpha1", "kind": "Queue",
+    let queue: TrainingQueue = serde_json::from_value(json!({
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingQueue",
         "metadata": {"name": "default", "uid": "q", "resourceVersion": "1"},
         "spec": {"namespaceSelector": {}, "defaultFor": {}},
     }))

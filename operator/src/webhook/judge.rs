@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use kube::Resource;
-use trellis_api::{
-    AuthorizationPolicy, ClusterAuthorizationPolicy, QuotaPolicy, RuntimeProfile, TrainingJob,
-};
+use trellis_api::{ClusterJobPolicy, JobPolicy, QuotaPolicy, RuntimeProfile, TrainingJob};
 use trellis_compiler::Settings;
 use trellis_policies::cedar::{Loader, Policies};
 
@@ -57,11 +55,8 @@ impl Kind {
     pub(super) fn of(request: &Request) -> Self {
         let looked_at = [
             (is::<TrainingJob>(request), Self::Job),
-            (
-                is::<ClusterAuthorizationPolicy>(request),
-                Self::ClusterPolicy,
-            ),
-            (is::<AuthorizationPolicy>(request), Self::Policy),
+            (is::<ClusterJobPolicy>(request), Self::ClusterPolicy),
+            (is::<JobPolicy>(request), Self::Policy),
             (is::<QuotaPolicy>(request), Self::Quota),
             (is::<RuntimeProfile>(request), Self::Profile),
         ];
@@ -73,8 +68,8 @@ impl Kind {
     pub(super) const fn as_str(self) -> &'static str {
         match self {
             Self::Job => "TrainingJob",
-            Self::ClusterPolicy => "ClusterAuthorizationPolicy",
-            Self::Policy => "AuthorizationPolicy",
+            Self::ClusterPolicy => "ClusterJobPolicy",
+            Self::Policy => "JobPolicy",
             Self::Quota => "QuotaPolicy",
             Self::Profile => "RuntimeProfile",
             Self::Other => "Other",
@@ -95,8 +90,8 @@ impl Judge {
         }
         match kind {
             Kind::Job => job::judge(self, request),
-            Kind::ClusterPolicy => policy::judge::<ClusterAuthorizationPolicy>(self, request),
-            Kind::Policy => policy::judge::<AuthorizationPolicy>(self, request),
+            Kind::ClusterPolicy => policy::judge::<ClusterJobPolicy>(self, request),
+            Kind::Policy => policy::judge::<JobPolicy>(self, request),
             Kind::Quota => quota::judge(request),
             Kind::Profile => profile::judge(self, request),
             Kind::Other => Judged::of_itself(Answer::passed()),

@@ -26,7 +26,7 @@ use kube::Resource;
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::Notify;
 use tokio::time::Instant;
-use trellis_api::{PodGroup, Queue, Reason, ResourceFlavor, Topology, TrainingJob};
+use trellis_api::{PodGroup, Reason, ResourceFlavor, Topology, TrainingJob, TrainingQueue};
 
 use crate::controller::WorkQueue;
 use crate::key::Key;
@@ -104,7 +104,7 @@ pub struct World {
     /// PodGroups of our jobs.
     pub pod_groups: Store<PodGroup>,
     /// Queues.
-    pub queues: Store<Queue>,
+    pub queues: Store<TrainingQueue>,
     /// ResourceFlavors.
     pub flavors: Store<ResourceFlavor>,
     /// Topologies.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use kube::Resource;
-use trellis_api::{AuthorizationPolicy, ClusterAuthorizationPolicy, QuotaPolicy};
+use trellis_api::{ClusterJobPolicy, JobPolicy, QuotaPolicy};
 use trellis_policies::cedar::Policies;
 
 use super::{Watched, World};
@@ -78,8 +78,8 @@ impl Watched {
     }
 }
 
-impl Sink<ClusterAuthorizationPolicy> for Watched {
-    fn apply(&self, key: Key, object: ClusterAuthorizationPolicy) {
+impl Sink<ClusterJobPolicy> for Watched {
+    fn apply(&self, key: Key, object: ClusterJobPolicy) {
         self.policy_seen(&self.world.policies.cluster, key, object);
     }
 
@@ -96,8 +96,8 @@ impl Sink<ClusterAuthorizationPolicy> for Watched {
     }
 }
 
-impl Sink<AuthorizationPolicy> for Watched {
-    fn apply(&self, key: Key, object: AuthorizationPolicy) {
+impl Sink<JobPolicy> for Watched {
+    fn apply(&self, key: Key, object: JobPolicy) {
         self.policy_seen(&self.world.policies.namespaced, key, object);
     }
 

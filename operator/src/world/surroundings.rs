@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use k8s_openapi::api::core::v1::ResourceQuota;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
-use trellis_api::{Queue, ResourceFlavor, Topology, TrainingJob};
+use trellis_api::{ResourceFlavor, Topology, TrainingJob, TrainingQueue};
 use trellis_policies::quota::QueueQuota;
 
 use super::Watched;
@@ -122,13 +122,13 @@ impl Sink<PriorityClass> for Watched {
     }
 }
 
-impl Sink<Queue> for Watched {
-    fn apply(&self, key: Key, object: Queue) {
+impl Sink<TrainingQueue> for Watched {
+    fn apply(&self, key: Key, object: TrainingQueue) {
         self.world.undecodable_queues.write().remove(&*key.name);
         // Its status is ours.
         let before = self.world.queues.get(&key);
         let changed = before.is_none_or(|before| {
-            let read = |q: &Queue| (q.metadata.uid.clone(), q.metadata.generation);
+            let read = |q: &TrainingQueue| (q.metadata.uid.clone(), q.metadata.generation);
             read(&before) != read(&object)
         });
         let quota = QueueQuota::from(&object.spec);

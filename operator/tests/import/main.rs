@@ -100,14 +100,14 @@ fn existing_queue_that_applying_changes_is_told() {
     let file = folder.path().join("existing.yaml");
     let existing = |default_for: &str| {
         format!(
-            "apiVersion: v1\nkind: List\nitems:\n- apiVersion: trellis.dev/v1alpha1\n  kind: Queue\n  metadata: {{name: vision}}\n  spec: {{{default_for}}}\n"
+            "apiVersion: v1\nkind: List\nitems:\n- apiVersion: trellis.dev/v1alpha1\n  kind: TrainingQueue\n  metadata: {{name: vision}}\n  spec: {{{default_for}}}\n"
         )
     };
     std::fs::write(&file, existing("defaultFor: {}, weight: 7")).unwrap();
     let run = import(&["-f", "queue.yaml", "--existing", file.to_str().unwrap()]);
     assert_eq!(run.code, 0, "{run:?}");
     let wanted =
-        "spec.weight: 7 stands in the Queue \"vision\" of the cluster, and applying this drops it";
+        "spec.weight: 7 stands in the queue \"vision\" of the cluster, and applying this drops it";
     assert!(
         run.err.contains(wanted) && run.out.contains(wanted),
         "{run:?}"

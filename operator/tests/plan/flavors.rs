@@ -15,7 +15,7 @@ status:
 ";
 const QUEUE: &str = "
 apiVersion: trellis.dev/v1alpha1
-kind: Queue
+kind: TrainingQueue
 metadata: {name: cheap}
 spec:
   namespaceSelector: {}

@@ -6,12 +6,12 @@ use super::{file, plan_with};
 
 const QUEUES: &str = "
 apiVersion: trellis.dev/v1alpha1
-kind: Queue
+kind: TrainingQueue
 metadata: {name: research}
 spec: {resourcesPerGPU: {cpu: 8, memory: 64Gi}}
 ---
 apiVersion: trellis.dev/v1alpha1
-kind: Queue
+kind: TrainingQueue
 metadata: {name: vision}
 spec: {parent: research, namespaceSelector: {}, defaultFor: {}}
 ";
@@ -34,7 +34,7 @@ fn plan_names_who_states_the_amounts() {
     let files = ["--nodes", "nodes.yaml", "-f", "-"];
     let run = plan_with(&files, &input(&[QUEUES, PROFILE]));
     assert_eq!(run.code, 0, "{run:?}");
-    let wanted = "  defaults worker: cpu 96 by RuntimeProfile \"h100\", memory 512Gi by Queue \"research\"\n";
+    let wanted = "  defaults worker: cpu 96 by RuntimeProfile \"h100\", memory 512Gi by queue \"research\"\n";
     assert!(run.out.contains(wanted), "{}", run.out);
     let json = plan_with(
         &[&files[..], &["-o", "json"]].concat(),
@@ -66,6 +66,6 @@ fn job_whose_amounts_are_stated_nowhere_would_wait() {
     );
     assert_eq!(run.code, 1, "{run:?}");
     let wanted = "ResourcesMissing: spec.taskGroups[0].resources.memory: is required: state it, or \
-                  resourcesPerGPU.memory in RuntimeProfile \"h100\" or Queue \"vision\"";
+                  resourcesPerGPU.memory in RuntimeProfile \"h100\" or queue \"vision\"";
     assert!(run.out.contains(wanted), "{}", run.out);
 }

@@ -30,7 +30,7 @@ fn is_not_run(run: &Run, verdict: &str, reason: &str, words: &str) {
 
 fn queue(name: &str, spec: &str) -> String {
     format!(
-        "---\napiVersion: trellis.dev/v1alpha1\nkind: Queue\nmetadata: {{name: {name}}}\nspec: {spec}\n"
+        "---\napiVersion: trellis.dev/v1alpha1\nkind: TrainingQueue\nmetadata: {{name: {name}}}\nspec: {spec}\n"
     )
 }
 
@@ -87,7 +87,7 @@ fn policies_of_files_decide() {
             "---\napiVersion: trellis.dev/v1alpha1\nkind: {kind}\nmetadata: {{{meta}}}\nspec: {{cedar: '{cedar}'}}\n"
         )
     };
-    let cluster = |cedar: &str| policy("ClusterAuthorizationPolicy", "name: x", cedar);
+    let cluster = |cedar: &str| policy("ClusterJobPolicy", "name: x", cedar);
     let all = cluster("permit(principal, action, resource);");
     assert_eq!(with(|j| j, "").code, 0);
     assert_eq!(with(|j| j, &all).code, 0);
@@ -100,7 +100,7 @@ fn policies_of_files_decide() {
     let no = "@id(\"no\") forbid(principal, action, resource);";
     let own = |namespace| {
         let meta = format!("name: own, namespace: {namespace}");
-        format!("{all}{}", policy("AuthorizationPolicy", &meta, no))
+        format!("{all}{}", policy("JobPolicy", &meta, no))
     };
     refused(
         &with(|j| j, &own("team-a")),

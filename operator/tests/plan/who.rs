@@ -6,12 +6,12 @@ use super::{Run, file, plan, plan_with};
 const ONLY_ML: &str = "\
 ---
 apiVersion: trellis.dev/v1alpha1
-kind: ClusterAuthorizationPolicy
+kind: ClusterJobPolicy
 metadata: {name: all}
 spec: {cedar: 'permit(principal, action, resource);'}
 ---
 apiVersion: trellis.dev/v1alpha1
-kind: ClusterAuthorizationPolicy
+kind: ClusterJobPolicy
 metadata: {name: ml}
 spec:
   cedar: |

@@ -42,7 +42,7 @@ fn a_syntax_error() {
 /// Where no line of the text is one of the file, the text is shown.
 #[test]
 fn a_text_in_quotes() {
-    let text = "apiVersion: trellis.dev/v1alpha1\nkind: ClusterAuthorizationPolicy\nmetadata: {name: a}\nspec: {cedar: 'permit(principal, action, resource) when { context.gpu > 1 };'}\n";
+    let text = "apiVersion: trellis.dev/v1alpha1\nkind: ClusterJobPolicy\nmetadata: {name: a}\nspec: {cedar: 'permit(principal, action, resource) when { context.gpu > 1 };'}\n";
     insta::assert_snapshot!("quoted", of(text));
 }
 
@@ -65,10 +65,7 @@ fn files_that_are_not_there() {
         assert!(said.contains("is a folder without "), "{said}");
     }
     let said = refused(&policy(&["test", "job.yaml"]));
-    assert!(
-        said.contains("no file holds a ClusterAuthorizationPolicy"),
-        "{said}"
-    );
+    assert!(said.contains("no file holds a ClusterJobPolicy"), "{said}");
     let said = refused(&policy(&["eval", "-f", "policies"]));
     assert!(said.contains("no file holds a TrainingJob"), "{said}");
     let said = refused(&policy(&[
@@ -87,7 +84,7 @@ fn one_object_twice() {
     assert_eq!(
         said.lines().next(),
         Some(
-            "error: failing.yaml:4:18: metadata.name: ClusterAuthorizationPolicy \"h100\" is given twice, before at policies/h100.yaml:3: rename one"
+            "error: failing.yaml:4:18: metadata.name: ClusterJobPolicy \"h100\" is given twice, before at policies/h100.yaml:3: rename one"
         )
     );
 }

@@ -31,7 +31,7 @@ fn what_is_in_old_alone_is_told_as_deleted() {
     let run = diff(&["policies", "policies/base.yaml"]);
     assert!(
         run.err
-            .starts_with("note: ClusterAuthorizationPolicy \"h100\" is in OLD and not in NEW: "),
+            .starts_with("note: ClusterJobPolicy \"h100\" is in OLD and not in NEW: "),
         "{}",
         run.err
     );

@@ -40,7 +40,7 @@ fn the_policy_of_secrets_is_for_the_job_of_secrets() {
     let job = format!("{}---\n{namespace}", of("TrainingJob"));
     let starter = "charts/trellis/files/policies.yaml";
     let eval = |files: &str| policy_in(&root(), &["eval", "-f", starter, "-f", "-"], files);
-    let run = eval(&format!("{job}---\n{}", of("ClusterAuthorizationPolicy")));
+    let run = eval(&format!("{job}---\n{}", of("ClusterJobPolicy")));
     assert_eq!(run.code, 0, "{}{}", run.out, run.err);
     assert!(run.out.contains("by stores/team-folder"), "{}", run.out);
     assert_eq!(eval(&job).code, 1);

@@ -142,7 +142,7 @@ fn a_plan_says_the_same() {
 /// by them.
 #[test]
 fn a_namespace_that_is_in_no_file_is_noted() {
-    let queue = "---\napiVersion: trellis.dev/v1alpha1\nkind: Queue\nmetadata: {name: q}\nspec: {namespaceSelector: {matchLabels: {trellis.dev/team: vision}}, defaultFor: {}}\n";
+    let queue = "---\napiVersion: trellis.dev/v1alpha1\nkind: TrainingQueue\nmetadata: {name: q}\nspec: {namespaceSelector: {matchLabels: {trellis.dev/team: vision}}, defaultFor: {}}\n";
     let note = "note: namespace \"vision\" is in no file: ";
     let (namespace, jobs) = file("job.yaml")
         .split_once("---\n")

@@ -10,8 +10,8 @@ fn fmt(folder: &Path, arguments: &[&str]) -> Run {
 }
 
 /// As people write it, with much that is none of the formatter's business.
-const MESSY: &str = "# A policy.\n\napiVersion:   trellis.dev/v1alpha1\nkind: ClusterAuthorizationPolicy # of the cluster\nmetadata: {name: \"a\" }\nspec:\n    cedar: |-   # the text\n          // Why.\n          permit(principal,action,resource)when{context.gpus>8};\n\n\n          @id(\"b\") forbid(principal,action,resource) when { principal.name == \"x\" };\n\n    tests: [ ]\n---\n# Another document.\napiVersion: v1\nkind: Namespace\nmetadata: {name:   a}\n";
-const FORMATTED: &str = "# A policy.\n\napiVersion:   trellis.dev/v1alpha1\nkind: ClusterAuthorizationPolicy # of the cluster\nmetadata: {name: \"a\" }\nspec:\n    cedar: |-   # the text\n          // Why.\n          permit (principal, action, resource)\n          when { context.gpus > 8 };\n\n          @id(\"b\")\n          forbid (principal, action, resource)\n          when { principal.name == \"x\" };\n\n    tests: [ ]\n---\n# Another document.\napiVersion: v1\nkind: Namespace\nmetadata: {name:   a}\n";
+const MESSY: &str = "# A policy.\n\napiVersion:   trellis.dev/v1alpha1\nkind: ClusterJobPolicy # of the cluster\nmetadata: {name: \"a\" }\nspec:\n    cedar: |-   # the text\n          // Why.\n          permit(principal,action,resource)when{context.gpus>8};\n\n\n          @id(\"b\") forbid(principal,action,resource) when { principal.name == \"x\" };\n\n    tests: [ ]\n---\n# Another document.\napiVersion: v1\nkind: Namespace\nmetadata: {name:   a}\n";
+const FORMATTED: &str = "# A policy.\n\napiVersion:   trellis.dev/v1alpha1\nkind: ClusterJobPolicy # of the cluster\nmetadata: {name: \"a\" }\nspec:\n    cedar: |-   # the text\n          // Why.\n          permit (principal, action, resource)\n          when { context.gpus > 8 };\n\n          @id(\"b\")\n          forbid (principal, action, resource)\n          when { principal.name == \"x\" };\n\n    tests: [ ]\n---\n# Another document.\napiVersion: v1\nkind: Namespace\nmetadata: {name:   a}\n";
 
 #[test]
 fn the_policies_are_formatted_and_nothing_else() {
@@ -72,7 +72,7 @@ fn what_cannot_be_formatted_is_refused() {
     };
     let broken = refused(&MESSY.replace("context.gpus>8", "context.gpus>"));
     assert!(broken.starts_with("error: a.yaml:9:"), "{broken}");
-    let quoted = "apiVersion: trellis.dev/v1alpha1\nkind: ClusterAuthorizationPolicy\nmetadata: {name: a}\nspec: {cedar: 'permit(principal,action,resource);'}\n";
+    let quoted = "apiVersion: trellis.dev/v1alpha1\nkind: ClusterJobPolicy\nmetadata: {name: a}\nspec: {cedar: 'permit(principal,action,resource);'}\n";
     let stdin = fmt(Path::new("."), &["-"]);
     assert_eq!(stdin.code, 2);
     assert!(stdin.err.contains("standard input"), "{}", stdin.err);
@@ -84,7 +84,7 @@ fn what_cannot_be_formatted_is_refused() {
 #[test]
 fn what_is_formatted_may_stand_as_it_does() {
     let folder = tempfile::tempdir().unwrap();
-    let text = "apiVersion: trellis.dev/v1alpha1\nkind: ClusterAuthorizationPolicy\nmetadata: {name: a}\nspec: {cedar: 'permit (principal, action, resource);'}\n";
+    let text = "apiVersion: trellis.dev/v1alpha1\nkind: ClusterJobPolicy\nmetadata: {name: a}\nspec: {cedar: 'permit (principal, action, resource);'}\n";
     std::fs::write(folder.path().join("a.yaml"), text).unwrap();
     assert_eq!(fmt(folder.path(), &["--check", "a.yaml"]).code, 0);
 }
@@ -93,7 +93,7 @@ fn what_is_formatted_may_stand_as_it_does() {
 #[test]
 fn a_change_that_would_reach_elsewhere_is_refused() {
     let folder = tempfile::tempdir().unwrap();
-    let text = "apiVersion: trellis.dev/v1alpha1\nkind: ClusterAuthorizationPolicy\nmetadata:\n  name: a\n  annotations: {copy: &x permit(principal,action,resource);}\nspec:\n  cedar: *x\n";
+    let text = "apiVersion: trellis.dev/v1alpha1\nkind: ClusterJobPolicy\nmetadata:\n  name: a\n  annotations: {copy: &x permit(principal,action,resource);}\nspec:\n  cedar: *x\n";
     std::fs::write(folder.path().join("a.yaml"), text).unwrap();
     let run = fmt(folder.path(), &["a.yaml"]);
     assert_eq!(run.code, 2, "{run:?}");

@@ -35,7 +35,7 @@ fn denials_of_a_job_stand_below_each_other() {
     let tests = tests.replace("registry.example/train:1", "elsewhere.example/train:1");
     let forbid = "
 apiVersion: trellis.dev/v1alpha1
-kind: ClusterAuthorizationPolicy
+kind: ClusterJobPolicy
 metadata: {name: ours}
 spec:
   cedar: |
@@ -57,7 +57,7 @@ spec:
 fn that_nothing_permits_is_told_where_nothing_forbids() {
     let policy = |expected: &str| {
         format!(
-            "apiVersion: trellis.dev/v1alpha1\nkind: ClusterAuthorizationPolicy\nmetadata: {{name: p}}\nspec:\n  cedar: |\n    forbid(principal, action == Trellis::Action::\"UseFlavor\", resource == Trellis::ResourceFlavor::\"h100\");\n  tests:\n  - name: another\n    request: {{namespace: a, action: UseFlavor, resource: {{name: a10}}}}\n    {expected}\n"
+            "apiVersion: trellis.dev/v1alpha1\nkind: ClusterJobPolicy\nmetadata: {{name: p}}\nspec:\n  cedar: |\n    forbid(principal, action == Trellis::Action::\"UseFlavor\", resource == Trellis::ResourceFlavor::\"h100\");\n  tests:\n  - name: another\n    request: {{namespace: a, action: UseFlavor, resource: {{name: a10}}}}\n    {expected}\n"
         )
     };
     let of = |expected: &str| policy_in(&input(), &["test", "-"], &policy(expected));
@@ -73,7 +73,7 @@ fn that_nothing_permits_is_told_where_nothing_forbids() {
 fn request_that_is_forbidden_or_permitted_is_not_left_to_other_policies() {
     for effect in ["forbid", "permit"] {
         let policy = format!(
-            "apiVersion: trellis.dev/v1alpha1\nkind: ClusterAuthorizationPolicy\nmetadata: {{name: p}}\nspec:\n  cedar: |\n    {effect}(principal, action == Trellis::Action::\"UseFlavor\", resource == Trellis::ResourceFlavor::\"h100\");\n"
+            "apiVersion: trellis.dev/v1alpha1\nkind: ClusterJobPolicy\nmetadata: {{name: p}}\nspec:\n  cedar: |\n    {effect}(principal, action == Trellis::Action::\"UseFlavor\", resource == Trellis::ResourceFlavor::\"h100\");\n"
         );
         let request = |flavor: &str| {
             format!(
@@ -104,7 +104,7 @@ fn request_that_is_forbidden_or_permitted_is_not_left_to_other_policies() {
 fn what_a_policy_says_in_vain_is_told() {
     let of = |spec: &str| {
         let policy = format!(
-            "apiVersion: trellis.dev/v1alpha1\nkind: ClusterAuthorizationPolicy\nmetadata: {{name: p}}\nspec:\n{spec}"
+            "apiVersion: trellis.dev/v1alpha1\nkind: ClusterJobPolicy\nmetadata: {{name: p}}\nspec:\n{spec}"
         );
         let run = policy_in(&input(), &["test", "-"], &policy);
         assert_eq!(run.code, 0, "{}{}", run.out, run.err);
@@ -293,7 +293,7 @@ fn a_job_without_its_queue_is_not_decided() {
         "{}",
         run.out
     );
-    let queue = "\n---\napiVersion: trellis.dev/v1alpha1\nkind: Queue\nmetadata: {name: prod}\nspec: {namespaceSelector: {}}\n";
+    let queue = "\n---\napiVersion: trellis.dev/v1alpha1\nkind: TrainingQueue\nmetadata: {name: prod}\nspec: {namespaceSelector: {}}\n";
     let run = test_by(&format!("{tests}{queue}"));
     assert_eq!(run.code, 0, "{}{}", run.out, run.err);
 }

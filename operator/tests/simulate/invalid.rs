@@ -126,7 +126,7 @@ fn nodes_that_make_no_sense_are_refused() {
 #[test]
 fn everything_that_is_wrong_is_told_at_once() {
     let events = format!(
-        "  - {{at: 0s, apply: {}}}\n  - {{at: 1s, delete: {{kind: Queue, name: q}}}}\n",
+        "  - {{at: 0s, apply: {}}}\n  - {{at: 1s, delete: {{kind: TrainingQueue, name: q}}}}\n",
         job("a", 0)
     );
     let run = simulate_text(&scenario(&events), &[]);

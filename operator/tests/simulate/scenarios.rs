@@ -130,12 +130,12 @@ fn how_long_jobs_run() {
 #[test]
 fn what_a_job_needs_may_come_later() {
     let queued = job("a", 1).replace("spec: {", "spec: {queue: late, ");
-    let queue = "{apiVersion: trellis.dev/v1alpha1, kind: Queue, metadata: {name: late}, spec: {namespaceSelector: {}}}";
+    let queue = "{apiVersion: trellis.dev/v1alpha1, kind: TrainingQueue, metadata: {name: late}, spec: {namespaceSelector: {}}}";
     let events = format!(
         "  - {{at: 0s, apply: {queued}, runtime: 5s}}
   - {{at: 4s, expect: {{pending: [a]}}}}
   - {{at: 10s, apply: {queue}}}
-  - {{at: 20s, delete: {{kind: Queue, name: late}}}}
+  - {{at: 20s, delete: {{kind: TrainingQueue, name: late}}}}
   - {{at: 30s, delete: {{kind: TrainingJob, name: a}}}}
 "
     );
@@ -160,7 +160,8 @@ fn what_a_job_needs_may_come_later() {
 #[test]
 fn what_policy_denies_is_refused() {
     let queued = job("a", 1).replace("spec: {", "spec: {queue: closed, ");
-    let queue = |spec: &str| format!("{{kind: Queue, metadata: {{name: closed}}, spec: {spec}}}");
+    let queue =
+        |spec: &str| format!("{{kind: TrainingQueue, metadata: {{name: closed}}, spec: {spec}}}");
     let events = format!(
         "  - {{at: 0s, apply: {}}}
   - {{at: 1s, apply: {queued}, runtime: 5s}}
@@ -365,7 +366,7 @@ fn a_limit_that_denies_refuses_for_as_long_as_it_has_no_room() {
 #[test]
 fn a_namespace_that_is_in_no_file() {
     let events = format!("  - {{at: 0s, apply: {}, runtime: 1s}}\n", job("a", 1));
-    let queue = "---\napiVersion: trellis.dev/v1alpha1\nkind: Queue\nmetadata: {name: q}\nspec: {defaultFor: {matchLabels: {trellis.dev/team: a}}, namespaceSelector: {}}\n";
+    let queue = "---\napiVersion: trellis.dev/v1alpha1\nkind: TrainingQueue\nmetadata: {name: q}\nspec: {defaultFor: {matchLabels: {trellis.dev/team: a}}, namespaceSelector: {}}\n";
     let text = [&scenario(&events), queue].concat();
     let run = simulate_text(&text, &[]);
     let note = "note: namespace \"default\" is in no file: ";

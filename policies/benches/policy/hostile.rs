@@ -6,8 +6,8 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use trellis_api::authorization_policy::PolicyTest;
-use trellis_api::{AuthorizationPolicy, TrainingJob, ValidatedJob};
+use trellis_api::job_policy::PolicyTest;
+use trellis_api::{JobPolicy, TrainingJob, ValidatedJob};
 use trellis_compiler::CompiledJob;
 use trellis_policies::cedar::{
     Loader, MAX_TEXT, NAMESPACE_OBJECTS, NAMESPACE_POLICIES, NAMESPACE_STEPS, Policies,
@@ -208,8 +208,8 @@ fn spread(policies: &[String]) -> Vec<PolicyObject> {
         })
         .collect();
     let object = |(i, texts): (usize, &[String])| {
-        let object: AuthorizationPolicy = serde_json::from_value(json!({
-            "apiVersion": "trellis.dev/v1alpha1", "kind": "AuthorizationPolicy",
+        let object: JobPolicy = serde_json::from_value(json!({
+            "apiVersion": "trellis.dev/v1alpha1", "kind": "JobPolicy",
             "metadata": {"name": format!("o{i}"), "namespace": "n0", "uid": i.to_string()},
             "spec": {"cedar": texts.join("\n")},
         }))

@@ -18,8 +18,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use trellis_api::authorization_policy::OnViolation;
 use trellis_api::document::split;
+use trellis_api::job_policy::OnViolation;
 use trellis_api::{Enforcement, QueueResources, QueueSpec, ResolvedJob, TrainingJob, ValidatedJob};
 use trellis_compiler::{CompiledJob, Found, Surroundings, compile};
 use trellis_policies::Facts;

@@ -233,10 +233,10 @@ fn narrow(object: &PolicyObject, all: Vec<Policy>, warnings: &mut Vec<Problem>) 
         Problem::new(
             "spec.cedar",
             format!(
-                "the permit {:?} grants nothing: an AuthorizationPolicy only narrows",
+                "the permit {:?} grants nothing: a JobPolicy only narrows",
                 permit.id().to_string()
             ),
-            "have it written into a ClusterAuthorizationPolicy, or remove it",
+            "have it written into a ClusterJobPolicy, or remove it",
         )
     }));
     forbids

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use trellis_api::authorization_policy::ExpectedDecision;
+use trellis_api::job_policy::ExpectedDecision;
 use trellis_api::{Enforcement, Reason};
 
 use crate::denial::told;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use trellis_api::authorization_policy::ExpectedDecision;
+use trellis_api::job_policy::ExpectedDecision;
 
 /// Compares what a test expects with what came: the decision, and the ids of the
 /// policies that decide. Expected of the latter may be nothing.

@@ -1,7 +1,7 @@
 //! The tests that stand beside the policies of an object.
 
 use trellis_api::Enforcement;
-use trellis_api::authorization_policy::{ExpectedDecision, PolicyTest};
+use trellis_api::job_policy::{ExpectedDecision, PolicyTest};
 
 use super::compile::Compiled;
 use super::decision::{Decision, Verdict};

@@ -3,7 +3,7 @@
 use cedar_policy::{Effect, Policy};
 use serde_json::Value;
 use trellis_api::Enforcement;
-use trellis_api::authorization_policy::OnViolation;
+use trellis_api::job_policy::OnViolation;
 
 use super::object::PolicyObject;
 use super::problem::Problem;

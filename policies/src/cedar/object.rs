@@ -3,8 +3,8 @@
 use std::fmt;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-use trellis_api::authorization_policy::{OnViolation, PolicyTest};
-use trellis_api::{AuthorizationPolicy, ClusterAuthorizationPolicy, Enforcement};
+use trellis_api::job_policy::{OnViolation, PolicyTest};
+use trellis_api::{ClusterJobPolicy, Enforcement, JobPolicy};
 
 use super::subject::Subject;
 use crate::selector::{is_valid, selects};
@@ -12,7 +12,7 @@ use crate::selector::{is_valid, selects};
 /// Which object: of the cluster, or of a namespace.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ObjectKey {
-    /// Namespace of an AuthorizationPolicy. None: a ClusterAuthorizationPolicy.
+    /// Namespace of a JobPolicy. None: a ClusterJobPolicy.
     pub namespace: Option<String>,
     /// Its name.
     pub name: String,
@@ -23,8 +23,8 @@ impl ObjectKey {
     #[must_use]
     pub const fn kind(&self) -> &'static str {
         match self.namespace {
-            Some(_) => "AuthorizationPolicy",
-            None => "ClusterAuthorizationPolicy",
+            Some(_) => "JobPolicy",
+            None => "ClusterJobPolicy",
         }
     }
 }
@@ -87,7 +87,7 @@ impl PolicyObject {
     }
 
     /// True if its policies decide about jobs of this namespace: by construction
-    /// its own alone, of an AuthorizationPolicy.
+    /// its own alone, of a JobPolicy.
     pub(super) fn reaches(&self, subject: &Subject<'_>) -> bool {
         match (&self.key.namespace, &self.selector) {
             (Some(own), _) => own == subject.namespace,
@@ -104,8 +104,8 @@ impl PolicyObject {
     }
 }
 
-impl From<&ClusterAuthorizationPolicy> for PolicyObject {
-    fn from(object: &ClusterAuthorizationPolicy) -> Self {
+impl From<&ClusterJobPolicy> for PolicyObject {
+    fn from(object: &ClusterJobPolicy) -> Self {
         Self {
             key: ObjectKey {
                 namespace: None,
@@ -123,8 +123,8 @@ impl From<&ClusterAuthorizationPolicy> for PolicyObject {
     }
 }
 
-impl From<&AuthorizationPolicy> for PolicyObject {
-    fn from(object: &AuthorizationPolicy) -> Self {
+impl From<&JobPolicy> for PolicyObject {
+    fn from(object: &JobPolicy) -> Self {
         Self {
             key: ObjectKey {
                 // One without a namespace is no object of the cluster either: it reaches nobody.

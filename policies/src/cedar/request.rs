@@ -1,8 +1,6 @@
 //! The requests that tests make, as policies are asked.
 
-use trellis_api::authorization_policy::{
-    TestAction, TestContext, TestRequest, TestResource, TestVolumeKind,
-};
+use trellis_api::job_policy::{TestAction, TestContext, TestRequest, TestResource, TestVolumeKind};
 use trellis_compiler::{Endpoint, Peer, RemoteSecret};
 
 use super::ask::{Ask, Far, Object, Remote, VolumeKind};

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use trellis_api::Enforcement;
-use trellis_api::job::{JobPolicy, PolicyDecision};
+use trellis_api::job::{PolicyDecision, PolicyVerdict};
 
 use super::ask::Ask;
 use super::decision::Verdict;
@@ -13,7 +13,7 @@ use crate::denial::TOLD;
 impl JobDecision {
     /// The same as the job's status bears it; `outcome` is what came of it.
     #[must_use]
-    pub fn status<T>(&self, outcome: &Result<T, NotAuthorized>) -> JobPolicy {
+    pub fn status<T>(&self, outcome: &Result<T, NotAuthorized>) -> PolicyVerdict {
         let (decision, verdict): (_, fn(&Verdict) -> bool) = match outcome {
             Ok(_) => (PolicyDecision::Allowed, |v| *v == Verdict::Allowed),
             Err(NotAuthorized::Denied(_)) => (PolicyDecision::Denied, |v| *v == Verdict::Forbidden),
@@ -25,7 +25,7 @@ impl JobDecision {
         let deciding = decisions().filter(|d| verdict(&d.verdict));
         let undecided = matches!(outcome, Err(NotAuthorized::Undecided { .. }));
         let errors = decisions().filter(|_| undecided);
-        JobPolicy {
+        PolicyVerdict {
             decision: Some(decision),
             requester: None,
             requester_unknown: None,

@@ -1,4 +1,4 @@
-//! What the policies of one namespace may cost. The AuthorizationPolicies of a namespace decide
+//! What the policies of one namespace may cost. The JobPolicies of a namespace decide
 //! how much work each of its requests is, and all namespaces share the operator's cores. So the
 //! number of objects, of policies and of steps is bounded before anything is parsed.
 
@@ -7,7 +7,7 @@ use super::compile::look_at;
 use super::object::PolicyObject;
 use super::problem::Problem;
 
-/// AuthorizationPolicies of a namespace at most. Each is parsed and validated anew when it
+/// JobPolicies of a namespace at most. Each is parsed and validated anew when it
 /// changes, and each bears up to 64 tests.
 pub const NAMESPACE_OBJECTS: usize = 16;
 /// Policies of a namespace at most, of all its objects together: twice those of one object.
@@ -37,7 +37,7 @@ pub(super) fn excess(objects: &[&PolicyObject]) -> Option<Problem> {
         return Some(Problem::new(
             "metadata.namespace",
             format!(
-                "the namespace has {count} AuthorizationPolicies, and at most \
+                "the namespace has {count} JobPolicies, and at most \
                  {NAMESPACE_OBJECTS} are evaluated"
             ),
             "merge or delete some; until then none of them takes effect, and no job of the \
@@ -52,7 +52,7 @@ pub(super) fn excess(objects: &[&PolicyObject]) -> Option<Problem> {
         return Some(Problem::new(
             "spec.cedar",
             format!(
-                "the AuthorizationPolicies of the namespace have {policies} policies together, and \
+                "the JobPolicies of the namespace have {policies} policies together, and \
                  at most {NAMESPACE_POLICIES} are evaluated"
             ),
             "merge policies by sets, as in [\"a\", \"b\"].contains(...), or delete some; until \
@@ -63,7 +63,7 @@ pub(super) fn excess(objects: &[&PolicyObject]) -> Option<Problem> {
         Problem::new(
             "spec.cedar",
             format!(
-                "the AuthorizationPolicies of the namespace may take {steps} steps a request \
+                "the JobPolicies of the namespace may take {steps} steps a request \
                  together, and at most {NAMESPACE_STEPS} are evaluated: {TOKEN} for each word, and \
                  for each pattern of `like` {MAX_TEXT} times the characters after its first *"
             ),

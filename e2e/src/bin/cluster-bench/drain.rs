@@ -32,7 +32,7 @@ pub(crate) async fn measure(bench: &Bench, case: Case) -> Result<()> {
     let namespace = bench.namespace().await?;
     let gpus = i64::try_from(GANGS.saturating_mul(case.pods))?;
     let queue = json!({
-        "apiVersion": "trellis.dev/v1alpha1", "kind": "Queue", "metadata": {"name": QUEUE},
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingQueue", "metadata": {"name": QUEUE},
         "spec": {"namespaceSelector": {}, "resourceGroups": resource_groups(&[("default", gpus)])},
     });
     let queue = queue.to_string();

@@ -68,7 +68,7 @@ async fn list(bench: &Bench) -> Result<f64> {
         ),
         ("trellis.dev", "v1alpha1", "TrainingJob", "trainingjobs"),
         ("trellis.dev", "v1alpha1", "PodGroup", "podgroups"),
-        ("trellis.dev", "v1alpha1", "Queue", "queues"),
+        ("trellis.dev", "v1alpha1", "TrainingQueue", "trainingqueues"),
     ];
     let start = Instant::now();
     try_join_all(kinds.map(|(group, version, kind, plural)| {

@@ -10,7 +10,7 @@ use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, PostParams};
 use serde_json::json;
-use trellis_api::ClusterAuthorizationPolicy;
+use trellis_api::ClusterJobPolicy;
 use trellis_e2e::control_plane::free_port;
 use trellis_e2e::early::{self, Caller, Unanswered, review, whole};
 use trellis_e2e::wait::eventually;
@@ -37,7 +37,7 @@ pub(crate) async fn measure(bench: &Bench, policies: usize) -> Result<()> {
     early::is_asked(control_plane).await?;
     let namespace = bench.namespace().await?;
     let objects = policies.div_ceil(IN_ONE);
-    let all: Api<ClusterAuthorizationPolicy> = Api::all(control_plane.client());
+    let all: Api<ClusterJobPolicy> = Api::all(control_plane.client());
     let created = (0..objects).map(|i| {
         let all = all.clone();
         async move { anyhow::Ok(all.create(&PostParams::default(), &object(i)?).await?) }
@@ -89,7 +89,7 @@ pub(crate) async fn measure(bench: &Bench, policies: usize) -> Result<()> {
 }
 
 /// Policies that are looked at for each image, and hold for none.
-fn object(number: usize) -> Result<ClusterAuthorizationPolicy> {
+fn object(number: usize) -> Result<ClusterJobPolicy> {
     let cedar = (0..IN_ONE).map(|i| {
         format!(
             "forbid(principal, action == Trellis::Action::\"UseImage\", resource) \
@@ -97,7 +97,7 @@ fn object(number: usize) -> Result<ClusterAuthorizationPolicy> {
         )
     });
     Ok(serde_json::from_value(json!({
-        "apiVersion": "trellis.dev/v1alpha1", "kind": "ClusterAuthorizationPolicy",
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "ClusterJobPolicy",
         "metadata": {"name": format!("bench-{number}"), "labels": {"bench": "webhook"}},
         "spec": {"cedar": cedar.collect::<String>()},
     }))?)

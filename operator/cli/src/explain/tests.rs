@@ -27,7 +27,7 @@ fn text(known: &Known, wide: bool) -> String {
 fn waits() -> Known {
     let status = json!({"phase": "Queued", "reason": "InsufficientCapacity", "message": "older",
         "queue": "research", "queuedTime": "2026-01-01T11:48:00Z", "policy": {"decision": "Allowed",
-            "policies": ["ClusterAuthorizationPolicy/starter/images", "ClusterAuthorizationPolicy/starter/queues"],
+            "policies": ["ClusterJobPolicy/starter/images", "ClusterJobPolicy/starter/queues"],
             "warnings": ["warn-only: the image has no digest"]}});
     let explanation = json!({
         "apiVersion": "visibility.trellis.dev/v1alpha1", "kind": "Explanation",
@@ -326,7 +326,7 @@ fn pods_of_others_that_the_engine_does_not_know() {
 #[test]
 fn a_job_that_policies_no_longer_allow_is_not_told_to_do_nothing() {
     let status = json!({"phase": "Running", "reason": "Running", "message": "all 2 pods run",
-        "policy": {"decision": "Denied", "policies": ["ClusterAuthorizationPolicy/new/images"]}});
+        "policy": {"decision": "Denied", "policies": ["ClusterJobPolicy/new/images"]}});
     let said = text(&known(status, Value::Null, Value::Null), false);
     assert!(
         said.contains("What to do\n  Policies have come to deny"),
@@ -335,7 +335,7 @@ fn a_job_that_policies_no_longer_allow_is_not_told_to_do_nothing() {
     assert!(!said.contains("Besides"), "{said}");
     // What there is to do besides is said; that there is nothing is not, since there is something.
     let starts = json!({"phase": "Starting", "reason": "Starting", "message": "1 of 2 pods runs",
-        "policy": {"decision": "Denied", "policies": ["ClusterAuthorizationPolicy/new/images"]}});
+        "policy": {"decision": "Denied", "policies": ["ClusterJobPolicy/new/images"]}});
     let said = text(&known(starts, Value::Null, Value::Null), false);
     let (_, to_do) = said.split_once("What to do\n").unwrap();
     let to_do = to_do.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -88,7 +88,7 @@ fn queue(name: &Fields<'_>, metadata: &Fields<'_>, context: &Context, spec: &mut
     }
     spec.queue = Some(local);
     name.note(
-        "is a LocalQueue that is not among the documents, and jobs name the Queue itself here",
+        "is a LocalQueue that is not among the documents, and jobs name the queue itself here",
         "give its document too, or write the name of its ClusterQueue into spec.queue",
     );
 }

@@ -5,7 +5,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use trellis_api::names::NAMESPACE_NAME;
 use trellis_api::queue::{
-    BorrowWithin, BorrowWithinPolicy, Queue, QueueOrder, QueuePreemption, QueueSpec, StopPolicy,
+    BorrowWithin, BorrowWithinPolicy, QueueOrder, QueuePreemption, QueueSpec, StopPolicy,
+    TrainingQueue,
 };
 
 use super::quota;
@@ -21,7 +22,7 @@ pub(crate) fn cluster_queue(root: &Fields<'_>, context: &Context) -> Vec<Object>
     };
     let name = metadata.name.clone().unwrap_or_default();
     if context.is_cohort(&name) {
-        let message = "is the name of a cohort too, which Kueue keeps apart, and both are Queues here: rename the ClusterQueue, and clusterQueue of its LocalQueues, or the cohort";
+        let message = "is the name of a cohort too, which Kueue keeps apart, and both are queues here: rename the ClusterQueue, and clusterQueue of its LocalQueues, or the cohort";
         root.log().wrong("metadata.name", message);
     }
     let mut spec = QueueSpec::default();
@@ -51,7 +52,7 @@ pub(crate) fn cluster_queue(root: &Fields<'_>, context: &Context) -> Vec<Object>
         others(&fields);
     }
     local_queues(root, context, &name, &mut spec);
-    let mut queue = Queue::new("", spec);
+    let mut queue = TrainingQueue::new("", spec);
     queue.metadata = metadata;
     vec![Object::Queue(queue)]
 }
@@ -204,7 +205,7 @@ pub(crate) fn cohort(root: &Fields<'_>, _: &Context) -> Vec<Object> {
         spec.resource_groups = quota::groups(&fields);
         spec.weight = quota::weight(&fields);
     }
-    let mut queue = Queue::new("", spec);
+    let mut queue = TrainingQueue::new("", spec);
     queue.metadata = metadata;
     vec![Object::Queue(queue)]
 }
@@ -234,7 +235,7 @@ pub(crate) fn local_queue(root: &Fields<'_>, _: &Context) -> Vec<Object> {
             };
             queue.note(
                 format!("becomes no object: jobs of namespace {namespace:?} write spec.queue: {named}{of_default}"),
-                format!("see that namespaceSelector of the Queue {named:?} lets that namespace in, by a label such as {NAMESPACE_NAME}: {namespace}"),
+                format!("see that namespaceSelector of queue {named:?} lets that namespace in, by a label such as {NAMESPACE_NAME}: {namespace}"),
             );
         }
         None => {
@@ -245,13 +246,13 @@ pub(crate) fn local_queue(root: &Fields<'_>, _: &Context) -> Vec<Object> {
     spec.quiet_if("stopPolicy", &Value::from("None"));
     spec.note_at(
         "stopPolicy",
-        "stops the jobs of one namespace, and here a Queue is stopped as a whole",
-        "take the namespace out of the Queue's namespaceSelector",
+        "stops the jobs of one namespace, and here a TrainingQueue is stopped as a whole",
+        "take the namespace out of the TrainingQueue's namespaceSelector",
     );
     spec.note_at(
         "fairSharing",
         "shares a queue among namespaces, and here turns are taken among queues",
-        "give each namespace a Queue of its own below one parent",
+        "give each namespace a TrainingQueue of its own below one parent",
     );
     spec.note_at(
         "wallTimePolicy",

@@ -7,8 +7,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde_json::json;
 use trellis_api::Quantity;
 use trellis_api::queue::{
-    DEFAULT_FLAVOR, FlavorQuotas, Queue, QueueOrder, QueueSpec, ResourceGroup, ResourceQuota,
-    StopPolicy,
+    DEFAULT_FLAVOR, FlavorQuotas, QueueOrder, QueueSpec, ResourceGroup, ResourceQuota, StopPolicy,
+    TrainingQueue,
 };
 
 use crate::context::Context;
@@ -36,7 +36,7 @@ pub(crate) fn queue(root: &Fields<'_>, _: &Context) -> Vec<Object> {
         of_spec(&fields, &name, &mut spec);
     }
     state(root, &mut spec);
-    let mut queue = Queue::new("", spec);
+    let mut queue = TrainingQueue::new("", spec);
     queue.metadata = metadata;
     vec![Object::Queue(queue)]
 }

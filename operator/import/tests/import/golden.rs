@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use trellis_api::document;
-use trellis_api::{Queue, ResourceFlavor, Topology, TrainingJob};
+use trellis_api::{ResourceFlavor, Topology, TrainingJob, TrainingQueue};
 use trellis_import::{json, yaml};
 
 use super::{folder, inputs, object, of};
@@ -65,7 +65,7 @@ fn what_is_printed_is_valid() {
         for document in document::split(&yaml(&of(&text))).unwrap() {
             let wrong = match document.kind.as_str() {
                 "TrainingJob" => document.valid::<TrainingJob>().err(),
-                "Queue" => document.valid::<Queue>().err(),
+                "TrainingQueue" => document.valid::<TrainingQueue>().err(),
                 "ResourceFlavor" => document.valid::<ResourceFlavor>().err(),
                 "Topology" => document.valid::<Topology>().err(),
                 "PriorityClass" => document.decode::<PriorityClass>().err(),

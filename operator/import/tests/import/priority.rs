@@ -56,7 +56,10 @@ fn what_a_job_names_is_printed_before_it() {
         printed.into_iter().map(|d| d.kind).collect::<Vec<_>>()
     };
     let text = format!("{JOB}---\n{QUEUE}---\n{CLASS}");
-    assert_eq!(kinds(&text), ["PriorityClass", "Queue", "TrainingJob"]);
+    assert_eq!(
+        kinds(&text),
+        ["PriorityClass", "TrainingQueue", "TrainingJob"]
+    );
 }
 
 #[test]

@@ -142,7 +142,7 @@ fn two_of_one_name() {
     assert_eq!(imported[1].objects, []);
     assert_eq!(
         imported[1].problems[0].message,
-        "becomes a second Queue \"a\": rename one of the two"
+        "becomes a second TrainingQueue \"a\": rename one of the two"
     );
 }
 
@@ -156,7 +156,7 @@ fn a_parent_of_another_system_is_told() {
 /// `kubectl apply` drops what it applied before and no longer finds.
 #[test]
 fn what_applying_drops_changes_or_adds_of_an_existing_queue_is_told() {
-    let existing = "apiVersion: trellis.dev/v1alpha1\nkind: Queue\nmetadata: {name: vision}\nspec: {parent: research, defaultFor: {}, weight: 2000}\n";
+    let existing = "apiVersion: trellis.dev/v1alpha1\nkind: TrainingQueue\nmetadata: {name: vision}\nspec: {parent: research, defaultFor: {}, weight: 2000}\n";
     let text = kueue(
         "ClusterQueue",
         "vision",
@@ -173,9 +173,9 @@ fn what_applying_drops_changes_or_adds_of_an_existing_queue_is_told() {
     };
     let told = told(&with(existing)[0]);
     for wanted in [
-        "spec.parent: \"research\" stands in the Queue \"vision\" of the cluster, and applying this makes it \"root\"",
-        "spec.defaultFor: {} stands in the Queue \"vision\" of the cluster, and applying this drops it",
-        "spec.order: \"StrictFIFO\" is not in the Queue \"vision\" of the cluster, and applying this adds it",
+        "spec.parent: \"research\" stands in the queue \"vision\" of the cluster, and applying this makes it \"root\"",
+        "spec.defaultFor: {} stands in the queue \"vision\" of the cluster, and applying this drops it",
+        "spec.order: \"StrictFIFO\" is not in the queue \"vision\" of the cluster, and applying this adds it",
     ] {
         assert!(
             told.iter().any(|n| n.starts_with(wanted)),

@@ -8,7 +8,7 @@ use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::api::ListParams;
 use kube::{Api, Client};
 use trellis_api::{
-    AuthorizationPolicy, ClusterAuthorizationPolicy, PodGroup, Queue, RuntimeProfile, TrainingJob,
+    ClusterJobPolicy, JobPolicy, PodGroup, RuntimeProfile, TrainingJob, TrainingQueue,
 };
 use trellis_cli::cluster::{Unread, list, named};
 use trellis_policies::cedar::PolicyObject;
@@ -24,9 +24,9 @@ pub(super) async fn read(
 ) -> Result<Vec<String>, Unread> {
     let mut notes = Vec::new();
     let everything = ListParams::default();
-    match list(&Api::<Queue>::all(client.clone()), &everything).await? {
+    match list(&Api::<TrainingQueue>::all(client.clone()), &everything).await? {
         None => notes.push(
-            "this cluster has no Queues, so Trellis is not installed: done with the queue of a fresh install; `trellis crds | kubectl apply --server-side -f -` installs its kinds"
+            "this cluster has no TrainingQueues, so Trellis is not installed: done with the queue of a fresh install; `trellis crds | kubectl apply --server-side -f -` installs its kinds"
                 .to_owned(),
         ),
         Some(queues) => {
@@ -102,13 +102,13 @@ pub(super) fn namespaces(jobs: &[TrainingJob]) -> BTreeSet<&str> {
 /// Who may run what. A cluster that knows the kinds and has no policy permits nothing.
 async fn read_policies(client: &Client, snapshot: &mut Snapshot) -> Result<(), Unread> {
     let everything = ListParams::default();
-    let of_cluster = Api::<ClusterAuthorizationPolicy>::all(client.clone());
+    let of_cluster = Api::<ClusterJobPolicy>::all(client.clone());
     if let Some(objects) = list(&of_cluster, &everything).await? {
         snapshot.policies.are_all();
         let objects = objects.iter().map(PolicyObject::from);
         objects.for_each(|object| snapshot.policies.take(object));
     }
-    let of_namespaces = Api::<AuthorizationPolicy>::all(client.clone());
+    let of_namespaces = Api::<JobPolicy>::all(client.clone());
     if let Some(objects) = list(&of_namespaces, &everything).await? {
         snapshot.policies.are_all();
         let objects = objects.iter().map(PolicyObject::from);

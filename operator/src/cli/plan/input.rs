@@ -14,13 +14,13 @@ use crate::cli::source::OUR_VERSION;
 /// Our kinds.
 const KINDS: [&str; 9] = [
     "TrainingJob",
-    "Queue",
+    "TrainingQueue",
     "ResourceFlavor",
     "Topology",
     "RuntimeProfile",
     "PodGroup",
-    "ClusterAuthorizationPolicy",
-    "AuthorizationPolicy",
+    "ClusterJobPolicy",
+    "JobPolicy",
     "QuotaPolicy",
 ];
 

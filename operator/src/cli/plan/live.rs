@@ -38,7 +38,7 @@ impl Purpose {
                 "to plan without a cluster, give its nodes by --nodes FILE, where FILE is what `kubectl get nodes -o yaml` wrote"
             }
             Self::Policies => {
-                "to do without a cluster, leave --cluster out, and give jobs, policies, Queues and Namespaces by -f FILE"
+                "to do without a cluster, leave --cluster out, and give jobs, policies, TrainingQueues and Namespaces by -f FILE"
             }
         }
     }
@@ -66,7 +66,7 @@ impl Purpose {
                 "a plan gets and lists {} of all namespaces: docs/plan.md has the ClusterRole",
                 snapshot::resources()
             ),
-            Self::Policies => "policies decide by clusterauthorizationpolicies, authorizationpolicies, queues, runtimeprofiles, trainingjobs, podgroups, priorityclasses, namespaces and services of all namespaces, which are got and listed: the ClusterRole of docs/plan.md has all of them".to_owned(),
+            Self::Policies => "policies decide by clusterjobpolicies, jobpolicies, queues, runtimeprofiles, trainingjobs, podgroups, priorityclasses, namespaces and services of all namespaces, which are got and listed: the ClusterRole of docs/plan.md has all of them".to_owned(),
         }
     }
 }

@@ -44,8 +44,8 @@ pub(super) struct Options {
     #[arg(short, long = "filename", required = true, value_name = "FILE")]
     filenames: Vec<PathBuf>,
     /// Files that hold a cluster, as `kubectl get -o yaml` writes it: Nodes, and
-    /// Pods, Queues, ResourceFlavors, Topologies, RuntimeProfiles, ClusterAuthorizationPolicies,
-    /// AuthorizationPolicies, QuotaPolicies, PodGroups, TrainingJobs,
+    /// Pods, Queues, ResourceFlavors, Topologies, RuntimeProfiles, ClusterJobPolicies,
+    /// JobPolicies, QuotaPolicies, PodGroups, TrainingJobs,
     /// PriorityClasses, Namespaces, Services, ResourceQuotas,
     /// PersistentVolumeClaims, PersistentVolumes, StorageClasses, DaemonSets,
     /// DeviceClasses.

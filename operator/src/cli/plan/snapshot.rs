@@ -9,8 +9,8 @@ use k8s_openapi::jiff::Timestamp;
 use kube::api::ObjectMeta;
 use trellis_api::document::{Document, Problems};
 use trellis_api::{
-    AuthorizationPolicy, ClusterAuthorizationPolicy, PodGroup, Queue, QueueSpec, QuotaPolicy,
-    ResourceFlavor, RuntimeProfile, Topology, TrainingJob, names, owner,
+    ClusterJobPolicy, JobPolicy, PodGroup, QueueSpec, QuotaPolicy, ResourceFlavor, RuntimeProfile,
+    Topology, TrainingJob, TrainingQueue, names, owner,
 };
 use trellis_policies::cedar::PolicyObject;
 use trellis_policies::quota::{QueueQuota, QuotaPolicies};
@@ -32,7 +32,11 @@ const READ: [(&str, &str, &str); 20] = [
     ("v1", "Namespace", "namespaces"),
     ("v1", "Service", "services"),
     ("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses"),
-    ("trellis.dev/v1alpha1", "Queue", "queues.trellis.dev"),
+    (
+        "trellis.dev/v1alpha1",
+        "TrainingQueue",
+        "trainingqueues.trellis.dev",
+    ),
     (
         "trellis.dev/v1alpha1",
         "ResourceFlavor",
@@ -52,13 +56,13 @@ const READ: [(&str, &str, &str); 20] = [
     ),
     (
         "trellis.dev/v1alpha1",
-        "ClusterAuthorizationPolicy",
-        "clusterauthorizationpolicies.trellis.dev",
+        "ClusterJobPolicy",
+        "clusterjobpolicies.trellis.dev",
     ),
     (
         "trellis.dev/v1alpha1",
-        "AuthorizationPolicy",
-        "authorizationpolicies.trellis.dev",
+        "JobPolicy",
+        "jobpolicies.trellis.dev",
     ),
     (
         "trellis.dev/v1alpha1",
@@ -86,7 +90,7 @@ pub(in crate::cli) struct Snapshot {
     pub(in crate::cli) nodes: BTreeMap<String, SlimNode>,
     pub(in crate::cli) pods: BTreeMap<Key, SlimPod>,
     /// None: nobody has said which there are.
-    pub(in crate::cli) queues: Option<BTreeMap<String, Queue>>,
+    pub(in crate::cli) queues: Option<BTreeMap<String, TrainingQueue>>,
     pub(in crate::cli) policies: PolicyFiles,
     pub(in crate::cli) quota_policies: BTreeMap<String, QuotaPolicy>,
     pub(in crate::cli) flavors: BTreeMap<String, ResourceFlavor>,
@@ -126,16 +130,16 @@ impl Snapshot {
                 self.node(node);
             }
             ("v1", "Pod") => self.pod(document.decode()?),
-            ("trellis.dev/v1alpha1", "Queue") => self.queue(document.valid()?),
+            ("trellis.dev/v1alpha1", "TrainingQueue") => self.queue(document.valid()?),
             ("trellis.dev/v1alpha1", "ResourceFlavor") => self.flavor(document.valid()?),
             ("trellis.dev/v1alpha1", "Topology") => self.topology(document.valid()?),
             ("trellis.dev/v1alpha1", "RuntimeProfile") => self.profile(document.valid()?),
-            ("trellis.dev/v1alpha1", "ClusterAuthorizationPolicy") => {
-                let object: ClusterAuthorizationPolicy = document.valid()?;
+            ("trellis.dev/v1alpha1", "ClusterJobPolicy") => {
+                let object: ClusterJobPolicy = document.valid()?;
                 self.policies.take(PolicyObject::from(&object));
             }
-            ("trellis.dev/v1alpha1", "AuthorizationPolicy") => {
-                let mut object: AuthorizationPolicy = document.valid()?;
+            ("trellis.dev/v1alpha1", "JobPolicy") => {
+                let mut object: JobPolicy = document.valid()?;
                 object.metadata.namespace = Some(key(&object.metadata).namespace.to_string());
                 self.policies.take(PolicyObject::from(&object));
             }
@@ -164,7 +168,7 @@ impl Snapshot {
         self.pods.insert(key(&pod.metadata), pod);
     }
 
-    pub(in crate::cli) fn queue(&mut self, queue: Queue) {
+    pub(in crate::cli) fn queue(&mut self, queue: TrainingQueue) {
         let queues = self.queues.get_or_insert_default();
         queues.insert(name(&queue.metadata), queue);
     }
@@ -292,7 +296,7 @@ impl Snapshot {
     }
 
     /// Where nobody has said which queues there are: that of a fresh install.
-    pub(in crate::cli) fn with_queues(&mut self) -> &BTreeMap<String, Queue> {
+    pub(in crate::cli) fn with_queues(&mut self) -> &BTreeMap<String, TrainingQueue> {
         self.queues.get_or_insert_with(|| {
             let all = Some(Default::default());
             let spec = QueueSpec {
@@ -300,7 +304,7 @@ impl Snapshot {
                 default_for: all,
                 ..QueueSpec::default()
             };
-            let queue = Queue::new(names::DEFAULT_QUEUE, spec);
+            let queue = TrainingQueue::new(names::DEFAULT_QUEUE, spec);
             BTreeMap::from([(names::DEFAULT_QUEUE.to_owned(), queue)])
         })
     }
@@ -372,7 +376,7 @@ mod tests {
                 let spec = match kind {
                     "TrainingJob" => "{taskGroups: []}",
                     "Topology" => "{levels: [rack]}",
-                    "ClusterAuthorizationPolicy" | "AuthorizationPolicy" => "{cedar: a}",
+                    "ClusterJobPolicy" | "JobPolicy" => "{cedar: a}",
                     "QuotaPolicy" => "{subject: {}, limits: {runningJobs: 1}}",
                     "PodGroup" => "{minMember: 1, queue: q, priority: 0, groups: []}",
                     _ => "{}",

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use trellis_api::document::Problem;
-use trellis_api::{AuthorizationPolicy, ClusterAuthorizationPolicy};
+use trellis_api::{ClusterJobPolicy, JobPolicy};
 use trellis_policies::cedar::{self, Examined, Loader, ObjectKey, PolicyObject};
 
 use super::block::Block;
@@ -22,11 +22,11 @@ impl Written {
     /// The object that a piece holds. None: it holds none.
     pub(super) fn of(piece: &Piece) -> Option<Result<Self, Vec<Problem>>> {
         let source = &piece.source;
-        let object = if source.is("ClusterAuthorizationPolicy") {
-            let object = source.document.valid::<ClusterAuthorizationPolicy>();
+        let object = if source.is("ClusterJobPolicy") {
+            let object = source.document.valid::<ClusterJobPolicy>();
             object.map(|object| PolicyObject::from(&object))
-        } else if source.is("AuthorizationPolicy") {
-            let object = source.document.valid::<AuthorizationPolicy>();
+        } else if source.is("JobPolicy") {
+            let object = source.document.valid::<JobPolicy>();
             object.map(|mut object| {
                 let namespace = &mut object.metadata.namespace;
                 namespace.get_or_insert_with(|| NAMESPACE.to_owned());

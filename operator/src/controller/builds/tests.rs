@@ -9,10 +9,12 @@ mod place;
 mod resources;
 
 use serde_json::{Value, json};
-use trellis_api::authorization_policy::OnViolation;
 use trellis_api::job::{JobPhase, JobProfile, PolicyDecision, TrainingJobStatus};
+use trellis_api::job_policy::OnViolation;
 use trellis_api::pod_group::PodGroupPhase;
-use trellis_api::{Enforcement, PodGroup, Queue, QuotaPolicy, Reason, RuntimeProfile, TrainingJob};
+use trellis_api::{
+    Enforcement, PodGroup, QuotaPolicy, Reason, RuntimeProfile, TrainingJob, TrainingQueue,
+};
 use trellis_policies::cedar::{Loader, ObjectKey, Policies, PolicyObject};
 
 use super::*;
@@ -56,8 +58,8 @@ impl Case {
     /// A queue that anyone may use, with these fields.
     fn queue_with(&mut self, name: &str, more: Value) {
         let version = self.next();
-        let mut queue: Queue = serde_json::from_value(json!({
-            "apiVersion": "trellis.dev/v1alpha1", "kind": "Queue",
+        let mut queue: TrainingQueue = serde_json::from_value(json!({
+            "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingQueue",
             "metadata": {"name": name, "uid": name, "resourceVersion": version},
             "spec": more,
         }))

@@ -4,20 +4,21 @@ use std::borrow::Borrow;
 use std::collections::BTreeSet;
 
 use trellis_api::pod_group::Plan;
-use trellis_api::{Queue, QueueResources};
+use trellis_api::{QueueResources, TrainingQueue};
 
 /// The amounts for each GPU of a queue: each comes from the nearest queue that states it, the
 /// queue itself or one above it.
 ///
 /// The search ends at a queue that does not exist: it may state other amounts than the queues
 /// above it.
-pub fn queue_resources<Q: Borrow<Queue>>(
-    queue: &Queue,
+pub fn queue_resources<Q: Borrow<TrainingQueue>>(
+    queue: &TrainingQueue,
     get: impl Fn(&str) -> Option<Q>,
 ) -> QueueResources {
-    let name = |queue: &Queue| queue.metadata.name.clone().unwrap_or_default();
-    let stated =
-        |queue: &Queue| QueueResources::of(&name(queue), queue.spec.resources_per_gpu.as_ref());
+    let name = |queue: &TrainingQueue| queue.metadata.name.clone().unwrap_or_default();
+    let stated = |queue: &TrainingQueue| {
+        QueueResources::of(&name(queue), queue.spec.resources_per_gpu.as_ref())
+    };
     let mut found = stated(queue);
     // Queues may name each other as parents.
     let mut passed = BTreeSet::from([name(queue)]);
@@ -44,16 +45,16 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    fn queue(name: &str, parent: Option<&str>, per_gpu: Value) -> Queue {
+    fn queue(name: &str, parent: Option<&str>, per_gpu: Value) -> TrainingQueue {
         serde_json::from_value(json!({
-            "apiVersion": "trellis.dev/v1alpha1", "kind": "Queue",
+            "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingQueue",
             "metadata": {"name": name}, "spec": {"parent": parent, "resourcesPerGPU": per_gpu},
         }))
         .unwrap()
     }
 
     /// CPU and memory of the first queue, as `amount@queue`.
-    fn found(queues: &[Queue]) -> [Option<String>; 2] {
+    fn found(queues: &[TrainingQueue]) -> [Option<String>; 2] {
         let get = |name: &str| {
             let mut queues = queues.iter();
             queues.find(|q| q.metadata.name.as_deref() == Some(name))

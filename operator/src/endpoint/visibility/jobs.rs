@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time as MetaTime;
 use kube::api::ObjectMeta;
 use serde_json::{Value, json};
 use trellis_api::visibility::{QueuedJob, Served};
-use trellis_api::{Queue, Reason, TrainingJob, fact};
+use trellis_api::{Reason, TrainingJob, TrainingQueue, fact};
 use trellis_scheduler::{
     Forecast, Gang, GangId, GangSnapshot, NodeName, Placement, Snapshot, StandingSnapshot, Time,
 };
@@ -43,7 +43,7 @@ impl<J, G, Q> Facts<'_, J, G, Q>
 where
     J: Fn(&Key) -> Option<Arc<TrainingJob>>,
     G: Fn(&Key) -> Option<Guest>,
-    Q: Fn(&Key) -> Option<Arc<Queue>>,
+    Q: Fn(&Key) -> Option<Arc<TrainingQueue>>,
 {
     /// Each job that waits or holds a place: by queue, those first that hold one, then in the
     /// order of the queue.

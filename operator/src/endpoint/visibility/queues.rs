@@ -9,7 +9,7 @@ use kube::api::{ObjectMeta, TypeMeta};
 use serde_json::{Value, json};
 use trellis_api::queue::DecayedUsage;
 use trellis_api::visibility::{Amount, QueueResource, QueueState, Served};
-use trellis_api::{Queue, Reason};
+use trellis_api::{Reason, TrainingQueue};
 use trellis_scheduler::{QueueName, ResourceName, Snapshot, StandingLine};
 
 use super::jobs::at;
@@ -21,7 +21,7 @@ type Asked<'s> = BTreeMap<&'s ResourceName, i128>;
 
 /// The row of each queue, by name.
 pub(super) fn rows(
-    queues: &[Arc<Queue>],
+    queues: &[Arc<TrainingQueue>],
     reports: &BTreeMap<QueueName, QueueReport>,
     snapshot: &Snapshot,
 ) -> Vec<QueueState> {
@@ -48,7 +48,11 @@ pub(super) fn rows(
     rows
 }
 
-fn row(queue: &Queue, report: Option<&QueueReport>, asked: Option<&Asked<'_>>) -> QueueState {
+fn row(
+    queue: &TrainingQueue,
+    report: Option<&QueueReport>,
+    asked: Option<&Asked<'_>>,
+) -> QueueState {
     let status = queue.status.as_ref();
     let conditions = status.map(|status| status.conditions.as_slice());
     let mut conditions = conditions.unwrap_or_default().iter();
@@ -115,9 +119,9 @@ fn resource(line: &StandingLine) -> QueueResource {
 
 impl Row for QueueState {
     const SERVED: &'static Served = &Self::SERVED;
-    const ABSENT: &'static str = "there is no Queue of that name";
+    const ABSENT: &'static str = "there is no TrainingQueue of that name";
     const COLUMNS: &'static [Column] = &[
-        Column::text("Name", "Name of the Queue."),
+        Column::text("Name", "Name of the TrainingQueue."),
         Column::text("Parent", "The queue that it is below."),
         Column::number("Pending", "Jobs that wait."),
         Column::number("Admitted", "Jobs that hold a place."),
@@ -174,9 +178,9 @@ mod tests {
 
     const GPU: &str = "nvidia.com/gpu";
 
-    fn queue(name: &str, active: &str) -> Arc<Queue> {
+    fn queue(name: &str, active: &str) -> Arc<TrainingQueue> {
         let queue = json!({
-            "apiVersion": "trellis.dev/v1alpha1", "kind": "Queue", "metadata": {"name": name},
+            "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingQueue", "metadata": {"name": name},
             "spec": {"parent": "all", "weight": 2000},
             "status": {"conditions": [{"type": "Active", "status": active, "reason": "QueueStopped",
                 "message": "stopped", "lastTransitionTime": "2026-01-01T00:00:00Z"}]},

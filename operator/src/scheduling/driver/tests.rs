@@ -1,5 +1,5 @@
 use kube::Client;
-use trellis_api::{PodGroup, Queue, TrainingJob};
+use trellis_api::{PodGroup, TrainingJob, TrainingQueue};
 
 use super::*;
 use crate::commands::Commands;
@@ -143,8 +143,8 @@ async fn a_gang_takes_the_node_it_suspects_whenever_it_is_wished_for_anew() {
             "allocatable": {"cpu": "96", "memory": "1Ti", "nvidia.com/gpu": "8", "pods": "110"}},
     }));
     watched.apply(Key::new("", "n0"), node);
-    let queue: Queue = decoded(serde_json::json!({
-        "apiVersion": "trellis.dev/v1alpha1", "kind": "Queue",
+    let queue: TrainingQueue = decoded(serde_json::json!({
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingQueue",
         "metadata": {"name": "default"}, "spec": {"namespaceSelector": {}},
     }));
     watched.apply(Key::new("", "default"), queue);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use trellis_api::{Queue, Reason, names};
+use trellis_api::{Reason, TrainingQueue, names};
 
 use super::asks::As;
 use crate::controller::lookup;
@@ -29,7 +29,7 @@ pub(super) fn queue(
     labels: &BTreeMap<String, String>,
     place: As<'_>,
     pods: &Pods,
-) -> Result<Arc<Queue>, Certificate> {
+) -> Result<Arc<TrainingQueue>, Certificate> {
     let named = match place {
         // There the gang is, whatever it and its pods name by now.
         As::Joining { plan, .. } => {

@@ -30,7 +30,7 @@ fn judge(policies: &[Value]) -> Judge {
 fn load(loader: &Loader, policies: &[Value]) -> Policies {
     let mut objects = starter::objects();
     objects.extend(policies.iter().map(|policy| {
-        let policy: ClusterAuthorizationPolicy = serde_json::from_value(policy.clone()).unwrap();
+        let policy: ClusterJobPolicy = serde_json::from_value(policy.clone()).unwrap();
         trellis_policies::cedar::PolicyObject::from(&policy)
     }));
     loader.load(None, objects).0
@@ -38,7 +38,7 @@ fn load(loader: &Loader, policies: &[Value]) -> Policies {
 
 fn policy(name: &str, cedar: &str, enforcement: &str) -> Value {
     json!({
-        "apiVersion": "trellis.dev/v1alpha1", "kind": "ClusterAuthorizationPolicy",
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "ClusterJobPolicy",
         "metadata": {"name": name}, "spec": {"cedar": cedar, "enforcement": enforcement},
     })
 }

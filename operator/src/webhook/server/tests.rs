@@ -1,7 +1,7 @@
 use futures::stream;
 use serde_json::{Value, json};
 use tower::Service as _;
-use trellis_api::ClusterAuthorizationPolicy;
+use trellis_api::ClusterJobPolicy;
 use trellis_policies::cedar::PolicyObject;
 
 use super::*;
@@ -34,8 +34,8 @@ fn server(cedar: Option<&str>) -> Server {
 fn replace(world: &World, loader: &Loader, cedar: Option<&str>) {
     let mut objects = starter::objects();
     objects.extend(cedar.map(|cedar| {
-        let policy: ClusterAuthorizationPolicy = serde_json::from_value(json!({
-            "apiVersion": "trellis.dev/v1alpha1", "kind": "ClusterAuthorizationPolicy",
+        let policy: ClusterJobPolicy = serde_json::from_value(json!({
+            "apiVersion": "trellis.dev/v1alpha1", "kind": "ClusterJobPolicy",
             "metadata": {"name": "x"}, "spec": {"cedar": cedar},
         }))
         .unwrap();

@@ -1,6 +1,6 @@
 //! Policies that change wake the jobs that they decide about.
 
-use trellis_api::AuthorizationPolicy;
+use trellis_api::JobPolicy;
 use trellis_policies::cedar::{Loader, Policies, PolicyObject};
 
 use super::*;
@@ -8,8 +8,8 @@ use super::*;
 /// One forbid in each of these namespaces.
 fn load(namespaces: &[&str]) -> Policies {
     let object = |namespace: &&str| {
-        let policy: AuthorizationPolicy = decoded(json!({
-            "apiVersion": "trellis.dev/v1alpha1", "kind": "AuthorizationPolicy",
+        let policy: JobPolicy = decoded(json!({
+            "apiVersion": "trellis.dev/v1alpha1", "kind": "JobPolicy",
             "metadata": {"namespace": namespace, "name": "no", "uid": namespace},
             "spec": {"cedar": "forbid(principal, action, resource);"},
         }));

@@ -142,8 +142,8 @@ async fn a_profile_wakes_the_jobs_that_name_it_and_those_that_name_none() {
 async fn a_queue_that_moves_in_the_tree_has_quota_policies_read_anew() {
     let case = Case::new();
     let queue = |generation: i64, parent: Option<&str>| {
-        let queue: Queue = decoded(json!({
-            "apiVersion": "trellis.dev/v1alpha1", "kind": "Queue",
+        let queue: TrainingQueue = decoded(json!({
+            "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingQueue",
             "metadata": {"name": "q", "uid": "q", "generation": generation},
             "spec": {"parent": parent},
         }));
@@ -156,6 +156,6 @@ async fn a_queue_that_moves_in_the_tree_has_quota_policies_read_anew() {
     assert_eq!(queue(3, Some("all")), below, "something else of it");
     let other = queue(4, Some("other"));
     assert!(other > below);
-    Sink::<Queue>::delete(&*case.watched, &Key::new("", "q"), "q");
+    Sink::<TrainingQueue>::delete(&*case.watched, &Key::new("", "q"), "q");
     assert!(case.world.quotas.version() > other);
 }

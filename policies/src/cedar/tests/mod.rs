@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use cedar_policy::{Authorizer, PolicySet};
 use trellis_api::Enforcement;
-use trellis_api::authorization_policy::OnViolation;
+use trellis_api::job_policy::OnViolation;
 
 use super::ask::Ask;
 use super::object::{ObjectKey, PolicyObject};

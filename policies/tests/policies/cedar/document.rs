@@ -1,7 +1,7 @@
 //! docs/policies.md: its examples are good, and its words are those that are said.
 
 use trellis_api::document::split;
-use trellis_api::{AuthorizationPolicy, ClusterAuthorizationPolicy};
+use trellis_api::{ClusterJobPolicy, JobPolicy};
 use trellis_policies::cedar::{Action, PolicyObject};
 
 use super::support::{cluster, decide, problems, queue, set};
@@ -22,11 +22,9 @@ fn the_examples_are_good_and_pass_their_tests() {
         .flat_map(|block| split(block).unwrap())
     {
         objects.push(match document.kind.as_str() {
-            "AuthorizationPolicy" => {
-                PolicyObject::from(&document.valid::<AuthorizationPolicy>().unwrap())
-            }
-            "ClusterAuthorizationPolicy" => {
-                PolicyObject::from(&document.valid::<ClusterAuthorizationPolicy>().unwrap())
+            "JobPolicy" => PolicyObject::from(&document.valid::<JobPolicy>().unwrap()),
+            "ClusterJobPolicy" => {
+                PolicyObject::from(&document.valid::<ClusterJobPolicy>().unwrap())
             }
             // Tests of several objects: operator/tests/policy runs them.
             "PolicyTests" => continue,

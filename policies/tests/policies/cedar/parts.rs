@@ -55,7 +55,7 @@ fn bounds() -> [(Vec<PolicyObject>, Vec<PolicyObject>, String); 3] {
         (
             objects(NAMESPACE_OBJECTS, OTHER),
             objects(NAMESPACE_OBJECTS + 1, OTHER),
-            "the namespace has 17 AuthorizationPolicies, and at most 16 are evaluated".to_owned(),
+            "the namespace has 17 JobPolicies, and at most 16 are evaluated".to_owned(),
         ),
         (
             many(NAMESPACE_POLICIES),

@@ -25,8 +25,8 @@ fn ids_come_from_the_object_and_the_annotation_or_the_place() {
     assert_eq!(warned.len(), 2);
     assert_eq!(
         warned[1],
-        "spec.cedar: the permit \"ml/c/two\" grants nothing: an AuthorizationPolicy only narrows: \
-         have it written into a ClusterAuthorizationPolicy, or remove it"
+        "spec.cedar: the permit \"ml/c/two\" grants nothing: a JobPolicy only narrows: \
+         have it written into a ClusterJobPolicy, or remove it"
     );
     let decision = decide(&policies, "ml", &queue("prod"));
     assert_eq!(decision.policies, ["c/0", "c/two"]);

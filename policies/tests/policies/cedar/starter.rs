@@ -1,6 +1,6 @@
 //! The starter set of the chart.
 
-use trellis_api::ClusterAuthorizationPolicy;
+use trellis_api::ClusterJobPolicy;
 use trellis_api::document::split;
 use trellis_policies::cedar::{Policies, PolicyObject};
 
@@ -12,7 +12,7 @@ const CHART: &str = include_str!("../../../../charts/trellis/files/policies.yaml
 pub fn policies() -> Policies {
     let documents = split(CHART).unwrap();
     let objects = documents.iter().map(|document| {
-        let object: ClusterAuthorizationPolicy = document.valid().unwrap_or_else(|e| panic!("{e}"));
+        let object: ClusterJobPolicy = document.valid().unwrap_or_else(|e| panic!("{e}"));
         PolicyObject::from(&object)
     });
     set(objects.collect())

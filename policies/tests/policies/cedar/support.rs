@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use serde_json::{Value, from_value, json};
-use trellis_api::{AuthorizationPolicy, ClusterAuthorizationPolicy, Enforcement};
+use trellis_api::{ClusterJobPolicy, Enforcement, JobPolicy};
 use trellis_policies::cedar::{
     About, Ask, Decision, Loader, Object, ObjectVerdict, Policies, PolicyObject, Requester, Subject,
 };
@@ -16,12 +16,12 @@ pub fn loader() -> &'static Loader {
     &LOADER
 }
 
-/// A ClusterAuthorizationPolicy with more than its text.
+/// A ClusterJobPolicy with more than its text.
 pub fn cluster_with(name: &str, cedar: &str, more: Value) -> PolicyObject {
     let mut spec = more;
     spec["cedar"] = json!(cedar);
-    let object: ClusterAuthorizationPolicy = from_value(json!({
-        "apiVersion": "trellis.dev/v1alpha1", "kind": "ClusterAuthorizationPolicy",
+    let object: ClusterJobPolicy = from_value(json!({
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "ClusterJobPolicy",
         "metadata": {"name": name, "uid": name}, "spec": spec,
     }))
     .unwrap();
@@ -33,8 +33,8 @@ pub fn cluster(name: &str, cedar: &str) -> PolicyObject {
 }
 
 pub fn namespaced(namespace: &str, name: &str, cedar: &str) -> PolicyObject {
-    let object: AuthorizationPolicy = from_value(json!({
-        "apiVersion": "trellis.dev/v1alpha1", "kind": "AuthorizationPolicy",
+    let object: JobPolicy = from_value(json!({
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "JobPolicy",
         "metadata": {"namespace": namespace, "name": name, "uid": name}, "spec": {"cedar": cedar},
     }))
     .unwrap();

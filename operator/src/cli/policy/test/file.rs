@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use garde::Validate;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use trellis_api::authorization_policy::{ExpectedDecision, TestAction, TestRequest, TestRequester};
 use trellis_api::document::{Document, Problem};
+use trellis_api::job_policy::{ExpectedDecision, TestAction, TestRequest, TestRequester};
 
 use crate::cli::policy::files::Piece;
 use crate::cli::source::{OUR_VERSION, Source};
@@ -32,7 +32,7 @@ pub(super) struct PolicyTests {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
 pub(super) struct Spec {
-    /// The policy objects that decide: `<name>`, of an AuthorizationPolicy
+    /// The policy objects that decide: `<name>`, of a JobPolicy
     /// `<namespace>/<name>`. Absent: all that are given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) policies: Option<Vec<String>>,

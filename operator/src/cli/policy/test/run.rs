@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use trellis_api::authorization_policy::{ExpectedDecision, PolicyTest};
 use trellis_api::document::{self, Problem};
+use trellis_api::job_policy::{ExpectedDecision, PolicyTest};
 use trellis_api::{TrainingJob, names};
 use trellis_policies::cedar::{
     Decision, Examined, Loader, NotAuthorized, Policies, PolicyObject, Requester, compare,
@@ -45,7 +45,7 @@ pub(super) fn run(files: Files) -> Result<(Report, Vec<String>), Vec<Problem>> {
         }
     };
     if written.is_empty() && problems.is_empty() {
-        let message = "no file holds a ClusterAuthorizationPolicy or an AuthorizationPolicy: name one that does";
+        let message = "no file holds a ClusterJobPolicy or a JobPolicy: name one that does";
         problems.push(Problem::of_file(message));
     }
     problems.extend(strangers(&written, &examined, &suites));
@@ -88,7 +88,7 @@ fn facts(pieces: &[Piece], problems: &mut Vec<Problem>) -> (Snapshot, Vec<String
     let mut input = Input::default();
     for piece in pieces {
         let source = &piece.source;
-        let is_policy = source.is("ClusterAuthorizationPolicy") || source.is("AuthorizationPolicy");
+        let is_policy = source.is("ClusterJobPolicy") || source.is("JobPolicy");
         if !is_policy && !source.is(file::KIND) {
             input.document(source.document.clone(), &source.file, true);
         }

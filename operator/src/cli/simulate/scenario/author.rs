@@ -39,15 +39,8 @@ fn version_of(kind: &str) -> Option<&'static str> {
     match kind {
         "Node" | "Pod" | "Namespace" | "Service" => Some("v1"),
         "PriorityClass" => Some("scheduling.k8s.io/v1"),
-        "TrainingJob"
-        | "Queue"
-        | "ResourceFlavor"
-        | "Topology"
-        | "RuntimeProfile"
-        | "PodGroup"
-        | "ClusterAuthorizationPolicy"
-        | "QuotaPolicy"
-        | "AuthorizationPolicy" => Some(OURS),
+        "TrainingJob" | "TrainingQueue" | "ResourceFlavor" | "Topology" | "RuntimeProfile"
+        | "PodGroup" | "ClusterJobPolicy" | "QuotaPolicy" | "JobPolicy" => Some(OURS),
         _ => None,
     }
 }

@@ -32,7 +32,7 @@ impl Author {
                 let gone = seen.nodes.remove(name);
                 gone.map(|_| Some(Change::NodeGone(NodeName::new(name))))
             }
-            "Queue" => {
+            "TrainingQueue" => {
                 let gone = seen.queues.get_or_insert_default().remove(name);
                 gone.map(|_| Some(Change::QueueGone(QueueName::new(name))))
             }
@@ -48,8 +48,8 @@ impl Author {
                 let gone = seen.pods.remove(&key);
                 gone.map(|_| Some(Change::PodGone(gang::pod_key(&key))))
             }
-            "ClusterAuthorizationPolicy" | "AuthorizationPolicy" => {
-                let namespaced = target.kind == "AuthorizationPolicy";
+            "ClusterJobPolicy" | "JobPolicy" => {
+                let namespaced = target.kind == "JobPolicy";
                 let policy = ObjectKey {
                     namespace: namespaced.then(|| key.namespace.to_string()),
                     name: name.to_owned(),

@@ -18,11 +18,11 @@ impl Case {
         quotas.changed();
     }
 
-    fn queue_of(&self, name: &str) -> Queue {
+    fn queue_of(&self, name: &str) -> TrainingQueue {
         (*self.world.queues.get(&Key::new("", name)).unwrap()).clone()
     }
 
-    fn queue_is(&mut self, mut queue: Queue) {
+    fn queue_is(&mut self, mut queue: TrainingQueue) {
         let name = queue.metadata.name.clone().unwrap();
         queue.metadata.resource_version = Some(self.next());
         self.world.queues.observed(Key::new("", &name), queue);

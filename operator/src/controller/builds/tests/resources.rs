@@ -35,7 +35,7 @@ fn waiting_job_gets_what_profile_and_queues_state_by_now() {
     let held = build.result.as_ref().unwrap_err();
     assert_eq!(held.phase, JobPhase::Waiting);
     assert!(
-        held.message.contains("Queue \"default\""),
+        held.message.contains("queue \"default\""),
         "{}",
         held.message
     );

@@ -59,9 +59,9 @@ fn job(key: &Key) -> Option<Arc<TrainingJob>> {
     (&*key.name == "next").then(|| Arc::new(serde_json::from_value(job).unwrap()))
 }
 
-fn queue(key: &Key) -> Option<Arc<Queue>> {
+fn queue(key: &Key) -> Option<Arc<TrainingQueue>> {
     let queue = json!({
-        "apiVersion": "trellis.dev/v1alpha1", "kind": "Queue",
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingQueue",
         "metadata": {"name": &*key.name}, "spec": {}, "status": {"share": "0.5"},
     });
     Some(Arc::new(serde_json::from_value(queue).unwrap()))

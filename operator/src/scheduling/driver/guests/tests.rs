@@ -2,7 +2,7 @@
 //! have said is said by the test.
 
 use serde_json::{Value, json};
-use trellis_api::{PodGroup, Queue, Reason};
+use trellis_api::{PodGroup, Reason, TrainingQueue};
 use trellis_scheduler::ResourceName;
 
 use super::super::tests::{decoded, driver};
@@ -59,8 +59,8 @@ impl Scene {
                 "allocatable": {"cpu": "96", "memory": "1Ti", GPU: "8", "pods": "110"}},
         }));
         watched.apply(Key::new("", "n0"), node);
-        let queue: Queue = decoded(json!({
-            "apiVersion": "trellis.dev/v1alpha1", "kind": "Queue", "metadata": {"name": "default"},
+        let queue: TrainingQueue = decoded(json!({
+            "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingQueue", "metadata": {"name": "default"},
             "spec": {"namespaceSelector": {}, "defaultFor": {}},
         }));
         watched.apply(Key::new("", "default"), queue);

@@ -96,7 +96,7 @@ fn what_is_not_known_refuses_nobody() {
     );
     // Policies are looked at by their own text, whatever else is known.
     let broken = policy("x", "permit(", "Deny");
-    let asked = asks("ClusterAuthorizationPolicy", "ada", broken, Value::Null);
+    let asked = asks("ClusterJobPolicy", "ada", broken, Value::Null);
     assert_eq!(unread.judge(asked).answer.decision, Decision::Refused);
 }
 

@@ -7,7 +7,7 @@ fn a_policy_that_would_not_take_effect_is_refused_with_line_and_caret() {
     let by = judge(&[]);
     let of = |kind: &str, policy: Value| by.judge(asks(kind, "ada", policy, Value::Null)).answer;
     let text = "permit(principal, action, resource)\nwhen { context.gpu > 8 };";
-    for kind in ["ClusterAuthorizationPolicy", "AuthorizationPolicy"] {
+    for kind in ["ClusterJobPolicy", "JobPolicy"] {
         let mut wrong = policy("x", text, "Audit");
         wrong["kind"] = json!(kind);
         let answer = of(kind, wrong);
@@ -23,12 +23,12 @@ fn a_policy_that_would_not_take_effect_is_refused_with_line_and_caret() {
     let mut fails = policy("x", NO_IMAGE, "Deny");
     fails["spec"]["tests"] = json!([{"name": "t", "decision": "Allow",
         "request": {"namespace": "ns", "action": "UseImage", "resource": {"name": "i"}}}]);
-    let message = of("ClusterAuthorizationPolicy", fails).message;
+    let message = of("ClusterJobPolicy", fails).message;
     assert!(
         message.contains("spec.tests[0]: the test \"t\" fails"),
         "{message}"
     );
-    let good = of("ClusterAuthorizationPolicy", policy("x", NO_IMAGE, "Deny"));
+    let good = of("ClusterJobPolicy", policy("x", NO_IMAGE, "Deny"));
     assert_eq!(good, Answer::allowed(Vec::new()));
 }
 
@@ -84,7 +84,7 @@ fn a_profile_that_no_job_can_be_compiled_with_is_refused_with_the_path() {
 fn other_kinds_pass() {
     let by = judge(&[]);
     let answer = by
-        .judge(asks("Queue", "ada", job(json!({})), Value::Null))
+        .judge(asks("TrainingQueue", "ada", job(json!({})), Value::Null))
         .answer;
     assert_eq!(answer, Answer::passed());
 }

@@ -66,8 +66,8 @@ async fn guests_draw_gpu_hours() {
 #[tokio::test]
 async fn who_joins_does_so_where_the_gang_has_its_place() {
     let mut scene = Scene::new();
-    let elsewhere: Queue = decoded(json!({
-        "apiVersion": "trellis.dev/v1alpha1", "kind": "Queue", "metadata": {"name": "elsewhere"},
+    let elsewhere: TrainingQueue = decoded(json!({
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingQueue", "metadata": {"name": "elsewhere"},
         "spec": {"namespaceSelector": {}},
     }));
     scene.watched.apply(Key::new("", "elsewhere"), elsewhere);
@@ -97,8 +97,8 @@ async fn who_joins_is_where_the_flavor_lets_it_be() {
         "metadata": {"name": "spot"}, "spec": {"nodeTaints": [taint],
             "tolerations": [{"key": "spot", "operator": "Exists", "effect": "NoSchedule"}]},
     }));
-    let queue: Queue = decoded(json!({
-        "apiVersion": "trellis.dev/v1alpha1", "kind": "Queue", "metadata": {"name": "default"},
+    let queue: TrainingQueue = decoded(json!({
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingQueue", "metadata": {"name": "default"},
         "spec": {"namespaceSelector": {}, "defaultFor": {}, "resourceGroups": [
             {"resources": [GPU], "flavors": [
                 {"name": "spot", "quotas": [{"resource": GPU, "nominal": "8"}]}]}]},
@@ -122,8 +122,8 @@ async fn who_joins_is_where_the_flavor_lets_it_be() {
 async fn what_is_held_is_charged_to_the_flavors_that_were_given() {
     let mut scene = Scene::new();
     let quota = |name: &str| json!({"name": name, "quotas": [{"resource": GPU, "nominal": "8"}]});
-    let queue: Queue = decoded(json!({
-        "apiVersion": "trellis.dev/v1alpha1", "kind": "Queue", "metadata": {"name": "default"},
+    let queue: TrainingQueue = decoded(json!({
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingQueue", "metadata": {"name": "default"},
         "spec": {"namespaceSelector": {}, "defaultFor": {}, "resourceGroups": [
             {"resources": [GPU], "flavors": [quota("first"), quota("second")]}]},
     }));

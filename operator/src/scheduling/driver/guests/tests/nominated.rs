@@ -33,8 +33,8 @@ impl Scene {
     /// One has all of the node, and another with a higher priority wants half of it.
     fn full() -> Self {
         let mut scene = Self::new();
-        let queue: Queue = decoded(json!({
-            "apiVersion": "trellis.dev/v1alpha1", "kind": "Queue", "metadata": {"name": "default"},
+        let queue: TrainingQueue = decoded(json!({
+            "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingQueue", "metadata": {"name": "default"},
             "spec": {"namespaceSelector": {}, "defaultFor": {},
                 "preemption": {"withinQueue": "LowerPriority"}},
         }));

@@ -12,8 +12,8 @@ impl Scene {
                 "allocatable": {"cpu": "96", "memory": "1Ti", GPU: gpus.to_string(), "pods": "9999"}},
         }));
         scene.watched.apply(Key::new("", "n0"), node);
-        let queue: Queue = decoded(json!({
-            "apiVersion": "trellis.dev/v1alpha1", "kind": "Queue",
+        let queue: TrainingQueue = decoded(json!({
+            "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingQueue",
             "metadata": {"name": "default", "generation": 2},
             "spec": {"namespaceSelector": {}, "defaultFor": {},
                 "preemption": {"withinQueue": "LowerPriority"}},

@@ -38,8 +38,8 @@ impl Scene {
                 "allocatable": {"cpu": "96", "memory": "1Ti", GPU: "8", "pods": "110"}},
         }));
         scene.watched.apply(Key::new("", "n0"), node);
-        let other: Queue = decoded(json!({
-            "apiVersion": "trellis.dev/v1alpha1", "kind": "Queue",
+        let other: TrainingQueue = decoded(json!({
+            "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingQueue",
             "metadata": {"name": "elsewhere"}, "spec": {"namespaceSelector": {}},
         }));
         scene.watched.apply(Key::new("", "elsewhere"), other);

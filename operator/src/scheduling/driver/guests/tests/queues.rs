@@ -12,8 +12,8 @@ impl Scene {
     /// With another queue beside the default one.
     fn with_elsewhere() -> Self {
         let scene = Self::new();
-        let elsewhere: Queue = decoded(json!({
-            "apiVersion": "trellis.dev/v1alpha1", "kind": "Queue", "metadata": {"name": "elsewhere"},
+        let elsewhere: TrainingQueue = decoded(json!({
+            "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingQueue", "metadata": {"name": "elsewhere"},
             "spec": {"namespaceSelector": {}},
         }));
         scene.watched.apply(Key::new("", "elsewhere"), elsewhere);

@@ -1,4 +1,4 @@
-//! [`ClusterAuthorizationPolicy`] and [`AuthorizationPolicy`]: who may run what.
+//! [`ClusterJobPolicy`] and [`JobPolicy`]: who may run what.
 
 mod status;
 mod test;
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::rules;
 
-pub use status::{AuthorizationPolicyStatus, PolicyViolation};
+pub use status::{JobPolicyStatus, PolicyViolation};
 pub use test::{
     ExpectedDecision, PolicyTest, TestAction, TestContext, TestRequest, TestRequester,
     TestResource, TestStore, TestVolumeKind,
@@ -24,10 +24,11 @@ pub use test::{
 #[kube(
     group = "trellis.dev",
     version = "v1alpha1",
-    kind = "ClusterAuthorizationPolicy",
-    plural = "clusterauthorizationpolicies",
-    shortname = "cauthpol",
-    status = "AuthorizationPolicyStatus",
+    kind = "ClusterJobPolicy",
+    plural = "clusterjobpolicies",
+    shortname = "cjobpol",
+    category = "trellis",
+    status = "JobPolicyStatus",
     derive = "PartialEq",
     doc = "Who may run what, in all namespaces or in those that are selected.",
     validation = rules::POLICY_OBJECT_NAME.cel(),
@@ -42,7 +43,7 @@ pub use test::{
 )]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
-pub struct ClusterAuthorizationPolicySpec {
+pub struct ClusterJobPolicySpec {
     /// Policies in the Cedar language, written against Trellis' schema
     /// (docs/policies.md). At most 65536 characters.
     #[schemars(length(max = 65536))]
@@ -74,11 +75,12 @@ pub struct ClusterAuthorizationPolicySpec {
 #[kube(
     group = "trellis.dev",
     version = "v1alpha1",
-    kind = "AuthorizationPolicy",
-    plural = "authorizationpolicies",
-    shortname = "authpol",
+    kind = "JobPolicy",
+    plural = "jobpolicies",
+    shortname = "jobpol",
+    category = "trellis",
     namespaced,
-    status = "AuthorizationPolicyStatus",
+    status = "JobPolicyStatus",
     derive = "PartialEq",
     doc = "What jobs of this namespace may not run. It only narrows: its forbids count, its permits grant nothing.",
     validation = rules::POLICY_OBJECT_NAME.cel(),
@@ -93,7 +95,7 @@ pub struct ClusterAuthorizationPolicySpec {
 )]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
-pub struct AuthorizationPolicySpec {
+pub struct JobPolicySpec {
     /// Policies in the Cedar language, written against Trellis' schema
     /// (docs/policies.md). At most 65536 characters. Whatever they say, they decide
     /// about jobs of this namespace alone.
@@ -164,7 +166,7 @@ pub enum OnViolation {
     Evict,
 }
 
-impl AuthorizationPolicySpec {
+impl JobPolicySpec {
     /// `enforcement`, Deny where none is given.
     #[must_use]
     pub fn enforcement(&self) -> Enforcement {
@@ -178,7 +180,7 @@ impl AuthorizationPolicySpec {
     }
 }
 
-impl ClusterAuthorizationPolicySpec {
+impl ClusterJobPolicySpec {
     /// `enforcement`, Deny where none is given.
     #[must_use]
     pub fn enforcement(&self) -> Enforcement {

@@ -34,7 +34,7 @@ pub struct PolicyTest {
 
 /// What must come of a request. Allow: a permit of this object holds, and no forbid.
 /// Deny: a forbid holds, or no permit. Abstain: no permit and no forbid of this object holds,
-/// so that other policies decide. Of an AuthorizationPolicy, which has no
+/// so that other policies decide. Of a JobPolicy, which has no
 /// permits that count: Allow is what none of its forbids denies.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExpectedDecision {
@@ -78,7 +78,7 @@ pub struct TestRequest {
 pub enum TestAction {
     /// To submit a job. The resource is the job itself.
     Submit,
-    /// To wait in a Queue.
+    /// To wait in a TrainingQueue.
     UseQueue,
     /// To have a PriorityClass.
     UsePriorityClass,

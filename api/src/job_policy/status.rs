@@ -1,18 +1,18 @@
-//! What is seen of an authorization policy.
+//! Status of job policies.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Observed state of an authorization policy of either kind.
+/// Observed state of a JobPolicy or ClusterJobPolicy.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
-pub struct AuthorizationPolicyStatus {
+pub struct JobPolicyStatus {
     /// Generation of the spec that this status speaks of.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// Ids of the policies of this object that take effect, as decisions name them:
-    /// `<name>/<id>`, of an AuthorizationPolicy `<namespace>/<name>/<id>`.
+    /// `<name>/<id>`, of a JobPolicy `<namespace>/<name>/<id>`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub policy_ids: Vec<String>,
