@@ -6,6 +6,7 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::quantity::{Amount, QuantityError};
 use crate::{Quantity, ResourcesPerGpu, rules};
 
 /// The flavor that need not exist: every node.
@@ -28,15 +29,15 @@ pub const DEFAULT_FLAVOR: &str = "default";
     derive = "PartialEq",
     doc = "A line that jobs wait in, and what they may hold together.",
     validation = rules::QUEUE_OBJECT_NAME.cel(),
-    printcolumn(name = "Parent", type_ = "string", json_path = ".spec.parent"),
+    printcolumn(name = "Parent", type_ = "string", json_path = ".spec.parentName"),
     printcolumn(name = "Pending", type_ = "integer", json_path = ".status.pending"),
     printcolumn(name = "Admitted", type_ = "integer", json_path = ".status.admitted"),
     printcolumn(name = "Active", type_ = "string", json_path = ".status.conditions[?(@.type==\"Active\")].status"),
     printcolumn(name = "Reason", type_ = "string", json_path = ".status.conditions[?(@.type==\"Active\")].reason"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
-    printcolumn(name = "Weight", type_ = "integer", json_path = ".spec.weight", priority = "1"),
-    printcolumn(name = "Order", type_ = "string", json_path = ".spec.order", priority = "1"),
-    printcolumn(name = "Stop", type_ = "string", json_path = ".spec.stop", priority = "1"),
+    printcolumn(name = "Weight", type_ = "string", json_path = ".spec.weight", priority = "1"),
+    printcolumn(name = "Strategy", type_ = "string", json_path = ".spec.queueingStrategy", priority = "1"),
+    printcolumn(name = "Stop", type_ = "string", json_path = ".spec.stopPolicy", priority = "1"),
 )]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
@@ -47,16 +48,17 @@ pub struct QueueSpec {
     #[schemars(length(max = 63))]
     #[garde(inner(custom(rules::queue_name)))]
     #[x_kube(validation = rules::QUEUE_NAME.cel())]
-    pub parent: Option<String>,
-    /// What the queue's share is divided by when turns are taken, in thousandths:
-    /// 0 to 1000000. 0: after all that have a weight. Absent: 1000.
+    pub parent_name: Option<String>,
+    /// Share of turns, relative to the other queues: with weight 2 a queue gets twice what a queue
+    /// with weight 1 gets. 0 to 1000, rounded up to thousandths, such as 2 or "0.5". 0: after
+    /// all that have a weight. Absent: 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::weight)))]
     #[x_kube(validation = rules::WEIGHT.cel())]
-    pub weight: Option<i64>,
-    /// Whether the job at the head may be passed. Absent: Priority.
+    pub weight: Option<Quantity>,
+    /// Whether a job may pass the job at the head. Absent: BestEffortFIFO.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub order: Option<QueueOrder>,
+    pub queueing_strategy: Option<QueueingStrategy>,
     /// Quota by resource. Absent: the queue takes what the nodes have.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
@@ -75,10 +77,10 @@ pub struct QueueSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(dive)]
     pub preemption: Option<QueuePreemption>,
-    /// Whether the queue's jobs may start before others that wait for room, where
-    /// that does not make them later. Absent: true.
+    /// Whether the queue's jobs may start before other jobs that wait for room.
+    /// Absent: WithoutDelay.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub backfill: Option<bool>,
+    pub backfill_policy: Option<BackfillPolicy>,
     /// Seconds that backfill takes a job to hold its place for where neither the
     /// job (`deadlines.activeSeconds`) nor earlier runs of it say so. Nothing is
     /// ended by it. Absent: it is taken to have no end.
@@ -100,7 +102,22 @@ pub struct QueueSpec {
     pub max_min_runtime_seconds: Option<i64>,
     /// Hold: nothing more starts. HoldAndDrain: and what runs is preempted. Absent: None.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub stop: Option<StopPolicy>,
+    pub stop_policy: Option<StopPolicy>,
+}
+
+impl QueueSpec {
+    /// The weight in thousandths: 1000 where none is given, 0 where it is no amount.
+    #[must_use]
+    pub fn weight_thousandths(&self) -> u32 {
+        let Some(weight) = &self.weight else {
+            return 1000;
+        };
+        let amount = weight.amount().unwrap_or_default();
+        amount
+            .millis_up()
+            .and_then(|w| u32::try_from(w).ok())
+            .unwrap_or_default()
+    }
 }
 
 /// Resources that are counted together.
@@ -116,7 +133,7 @@ pub struct ResourceGroup {
         inner(custom(rules::resource_name)),
         custom(rules::quota_covers(self))
     )]
-    pub resources: Vec<String>,
+    pub covered_resources: Vec<String>,
     /// Quota by flavor, in the order in which they are tried.
     #[schemars(length(min = 1, max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     #[garde(length(min = 1, max = 16), dive)]
@@ -133,10 +150,10 @@ pub struct FlavorQuotas {
     #[garde(custom(rules::flavor_name))]
     #[x_kube(validation = rules::FLAVOR_NAME.cel())]
     pub name: String,
-    /// One quota for each resource of the group.
-    #[schemars(length(min = 1, max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["resource"]))]
+    /// One quota for each of `coveredResources`.
+    #[schemars(length(min = 1, max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     #[garde(length(min = 1, max = 16), dive)]
-    pub quotas: Vec<ResourceQuota>,
+    pub resources: Vec<ResourceQuota>,
 }
 
 /// Quota of one resource.
@@ -148,11 +165,12 @@ pub struct ResourceQuota {
     #[schemars(length(max = 253))]
     #[garde(custom(rules::resource_name))]
     #[x_kube(validation = rules::RESOURCE_NAME.cel())]
-    pub resource: String,
-    /// What the queue's jobs may hold of it together.
-    #[garde(custom(rules::nominal))]
+    pub name: String,
+    /// Amount of the resource that the queue's jobs may hold together. Absent: 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[garde(inner(custom(rules::nominal)))]
     #[x_kube(validation = rules::NOMINAL.cel())]
-    pub nominal: Quantity,
+    pub nominal_quota: Option<Quantity>,
     /// How much more than its quota the queue may hold. Absent: what others leave idle.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::nominal)))]
@@ -165,19 +183,40 @@ pub struct ResourceQuota {
     pub lending_limit: Option<Quantity>,
 }
 
-/// In which order the queue's jobs start. Priority: by priority, then by
-/// submission, and who cannot start may be passed; StrictFIFO: in the same order,
-/// and nothing passes the head, unless its last start failed a moment ago. Absent:
-/// Priority.
+impl ResourceQuota {
+    /// The nominal quota, 0 where none is given.
+    ///
+    /// # Errors
+    /// If it is no amount, which validation refuses.
+    pub fn nominal_amount(&self) -> Result<Amount, QuantityError> {
+        let nominal = self.nominal_quota.as_ref();
+        nominal.map_or(Ok(Amount::ZERO), Quantity::amount)
+    }
+}
+
+/// Order in which the queue's jobs start: by priority, then by submission. BestEffortFIFO: a
+/// job that cannot start may be passed; StrictFIFO: nothing passes the head, unless its last
+/// start failed a moment ago. Absent: BestEffortFIFO.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum QueueOrder {
-    /// By priority, then by submission; a job that cannot start may be passed.
+pub enum QueueingStrategy {
+    /// A job that cannot start may be passed.
     #[default]
-    Priority,
-    /// The same order, and nothing passes the job at the head, unless its last
-    /// start failed a moment ago.
+    #[serde(rename = "BestEffortFIFO")]
+    BestEffortFifo,
+    /// Nothing passes the job at the head, unless its last start failed a moment ago.
     #[serde(rename = "StrictFIFO")]
     StrictFifo,
+}
+
+/// Whether the queue's jobs may start before other jobs that wait for room. WithoutDelay: where
+/// that does not make those start later; Never: not at all. Absent: WithoutDelay.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum BackfillPolicy {
+    /// Where that does not make the other jobs start later.
+    #[default]
+    WithoutDelay,
+    /// Not at all.
+    Never,
 }
 
 /// Whom the jobs of a queue may preempt. The words are those of Kueue.
@@ -188,20 +227,20 @@ pub enum QueueOrder {
 pub struct QueuePreemption {
     /// Jobs of the same queue. Absent: Never.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub within_queue: Option<WithinQueue>,
+    pub within_cluster_queue: Option<WithinClusterQueue>,
     /// Jobs of other queues that hold more than their quota, for what is within
     /// this queue's own. Absent: Never.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub reclaim: Option<Reclaim>,
+    pub reclaim_within_cohort: Option<ReclaimWithinCohort>,
     /// The same for what this queue would borrow itself. Absent: never.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(dive, custom(rules::borrow_within(self)))]
-    pub borrow_within: Option<BorrowWithin>,
+    pub borrow_within_cohort: Option<BorrowWithinCohort>,
 }
 
 /// Jobs of the same queue that a job may preempt: none, those of lower priority, or also those of equal priority that were submitted later. Absent: Never.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum WithinQueue {
+pub enum WithinClusterQueue {
     /// None.
     #[default]
     Never,
@@ -213,7 +252,7 @@ pub enum WithinQueue {
 
 /// Jobs of other queues, which hold more than their quota, that a job may preempt for what is within its own queue's: none, those of lower priority, or any. Absent: Never.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Reclaim {
+pub enum ReclaimWithinCohort {
     /// None.
     #[default]
     Never,
@@ -228,19 +267,19 @@ pub enum Reclaim {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
 #[x_kube(validation = rules::MAX_PRIORITY.cel())]
-pub struct BorrowWithin {
+pub struct BorrowWithinCohort {
     /// Which. Absent: Never.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub policy: Option<BorrowWithinPolicy>,
+    pub policy: Option<BorrowWithinCohortPolicy>,
     /// The highest priority of a victim. Absent: whatever is lower than the job's.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(custom(rules::max_priority(self)))]
-    pub max_priority: Option<i32>,
+    pub max_priority_threshold: Option<i32>,
 }
 
 /// Jobs of other queues, which borrow, that a job may preempt for what it would borrow itself. Absent: Never.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum BorrowWithinPolicy {
+pub enum BorrowWithinCohortPolicy {
     /// None.
     #[default]
     Never,

@@ -260,8 +260,11 @@ mod tests {
                 "taskGroups[].role",
                 "Coordinator: , Worker: , Launcher: , Server: , Evaluator: , Absent: Worker",
             ),
-            ("order", "Priority: , StrictFIFO: , Absent: Priority"),
-            ("stop", "None: , Hold: , Absent: None"),
+            (
+                "queueingStrategy",
+                "BestEffortFIFO: , StrictFIFO: , Absent: BestEffortFIFO",
+            ),
+            ("stopPolicy", "None: , Hold: , Absent: None"),
         ] {
             for word in words.split(", ") {
                 assert!(

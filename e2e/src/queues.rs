@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 #[must_use]
 pub fn resource_groups(flavors: &[(&str, i64)]) -> Value {
     let flavor = |(name, gpus): &(&str, i64)| {
-        json!({"name": name, "quotas": [
-            {"resource": "cpu", "nominal": 1000},
-            {"resource": "memory", "nominal": "1000Gi"},
-            {"resource": "nvidia.com/gpu", "nominal": gpus},
+        json!({"name": name, "resources": [
+            {"name": "cpu", "nominalQuota": 1000},
+            {"name": "memory", "nominalQuota": "1000Gi"},
+            {"name": "nvidia.com/gpu", "nominalQuota": gpus},
         ]})
     };
     let flavors: Vec<_> = flavors.iter().map(flavor).collect();
-    json!([{"resources": ["cpu", "memory", "nvidia.com/gpu"], "flavors": flavors}])
+    json!([{"coveredResources": ["cpu", "memory", "nvidia.com/gpu"], "flavors": flavors}])
 }

@@ -5,7 +5,10 @@ use std::collections::BTreeSet;
 use super::Rule;
 use crate::job::{Restart, TaskGroup};
 use crate::names::LABEL_MAX;
-use crate::queue::{BorrowWithin, BorrowWithinPolicy, QueuePreemption, Reclaim, ResourceGroup};
+use crate::queue::{
+    BorrowWithinCohort, BorrowWithinCohortPolicy, QueuePreemption, ReclaimWithinCohort,
+    ResourceGroup,
+};
 
 /// Pods of one job at most.
 pub const MAX_PODS: u32 = 10_000;
@@ -34,24 +37,24 @@ pub const BACKOFF: Rule = Rule::new(
 );
 /// Quotas speak of the group's resources.
 pub const QUOTA_COVERS: Rule = Rule::new(
-    "self.flavors.all(f, size(f.quotas) == size(self.resources) && f.quotas.all(q, q.resource in self.resources))",
-    "every flavor must have one quota for each of resources, and none beside",
+    "self.flavors.all(f, size(f.resources) == size(self.coveredResources) && f.resources.all(q, q.name in self.coveredResources))",
+    "every flavor must have one entry of resources for each of coveredResources, and none beside",
 );
 /// A resource is counted once.
 pub const UNIQUE_QUOTA_RESOURCES: Rule = Rule::new(
-    "self.all(g, g.resources.all(r, self.exists_one(o, r in o.resources)))",
+    "self.all(g, g.coveredResources.all(r, self.exists_one(o, r in o.coveredResources)))",
     "a resource must be in one resource group alone",
 );
 
 /// Preemption by a queue that borrows is a part of reclaim, as in Kueue.
 pub const BORROW_WITHIN: Rule = Rule::new(
-    "!has(self.borrowWithin) || !has(self.borrowWithin.policy) || self.borrowWithin.policy == 'Never' || (has(self.reclaim) && self.reclaim != 'Never')",
-    "borrowWithin.policy LowerPriority needs reclaim LowerPriority or Any: set reclaim, or leave borrowWithin out",
+    "!has(self.borrowWithinCohort) || !has(self.borrowWithinCohort.policy) || self.borrowWithinCohort.policy == 'Never' || (has(self.reclaimWithinCohort) && self.reclaimWithinCohort != 'Never')",
+    "borrowWithinCohort.policy LowerPriority needs reclaimWithinCohort LowerPriority or Any: set reclaimWithinCohort, or leave borrowWithinCohort out",
 );
 /// A bound on the priority of victims needs victims.
 pub const MAX_PRIORITY: Rule = Rule::new(
-    "!has(self.maxPriority) || (has(self.policy) && self.policy == 'LowerPriority')",
-    "maxPriority needs policy LowerPriority: set policy, or leave maxPriority out",
+    "!has(self.maxPriorityThreshold) || (has(self.policy) && self.policy == 'LowerPriority')",
+    "maxPriorityThreshold needs policy LowerPriority: set policy, or leave maxPriorityThreshold out",
 );
 
 /// True before a job has had its first place: all may change.
@@ -221,17 +224,20 @@ pub fn pod_name(job: &str, groups: &[TaskGroup]) -> garde::Result {
 /// [`BORROW_WITHIN`].
 pub fn borrow_within(
     preemption: &QueuePreemption,
-) -> impl FnOnce(&Option<BorrowWithin>, &()) -> garde::Result {
-    let reclaims = preemption.reclaim.unwrap_or_default() != Reclaim::Never;
+) -> impl FnOnce(&Option<BorrowWithinCohort>, &()) -> garde::Result {
+    let reclaims =
+        preemption.reclaim_within_cohort.unwrap_or_default() != ReclaimWithinCohort::Never;
     move |within, ()| {
         let policy = within.as_ref().and_then(|w| w.policy).unwrap_or_default();
-        BORROW_WITHIN.holds(reclaims || policy == BorrowWithinPolicy::Never)
+        BORROW_WITHIN.holds(reclaims || policy == BorrowWithinCohortPolicy::Never)
     }
 }
 
 /// [`MAX_PRIORITY`].
-pub fn max_priority(within: &BorrowWithin) -> impl FnOnce(&Option<i32>, &()) -> garde::Result {
-    let has_victims = within.policy == Some(BorrowWithinPolicy::LowerPriority);
+pub fn max_priority(
+    within: &BorrowWithinCohort,
+) -> impl FnOnce(&Option<i32>, &()) -> garde::Result {
+    let has_victims = within.policy == Some(BorrowWithinCohortPolicy::LowerPriority);
     move |most, ()| MAX_PRIORITY.holds(most.is_none() || has_victims)
 }
 
@@ -262,10 +268,10 @@ pub fn backoff(restart: &Restart) -> impl FnOnce(&Option<i64>, &()) -> garde::Re
 
 /// [`QUOTA_COVERS`].
 pub fn quota_covers(group: &ResourceGroup) -> impl FnOnce(&Vec<String>, &()) -> garde::Result {
-    let resources: BTreeSet<_> = group.resources.iter().collect();
+    let resources: BTreeSet<_> = group.covered_resources.iter().collect();
     let ok = group.flavors.iter().all(|f| {
-        let quotas: BTreeSet<_> = f.quotas.iter().map(|q| &q.resource).collect();
-        f.quotas.len() == group.resources.len() && quotas == resources
+        let quotas: BTreeSet<_> = f.resources.iter().map(|q| &q.name).collect();
+        f.resources.len() == group.covered_resources.len() && quotas == resources
     });
     move |_, ()| QUOTA_COVERS.holds(ok)
 }
@@ -276,7 +282,7 @@ pub fn unique_quota_resources(groups: &[ResourceGroup], _: &()) -> garde::Result
     UNIQUE_QUOTA_RESOURCES.holds(
         groups
             .iter()
-            .flat_map(|g| &g.resources)
+            .flat_map(|g| &g.covered_resources)
             .all(|r| seen.insert(r)),
     )
 }

@@ -91,8 +91,8 @@ pub const USER_ID: Rule = Rule::new(
 pub const LIMIT: Rule = Rule::new("self >= 0 && self <= 10000", "must be 0 to 10000 restarts");
 /// Weights of queues.
 pub const WEIGHT: Rule = Rule::new(
-    "self >= 0 && self <= 1000000",
-    "must be 0 to 1000000 thousandths: 1000 is the weight of a queue that names none",
+    "type(self) == int ? (self >= 0 && self <= 1000) : (isQuantity(string(self)) && !quantity(string(self)).isLessThan(quantity('0')) && !quantity(string(self)).isGreaterThan(quantity('1k')))",
+    "must be a weight of 0 to 1000, such as 2 or \"0.5\": a queue that names none has 1",
 );
 /// Back-off.
 pub const BACKOFF_SECONDS: Rule = Rule::new(
@@ -165,10 +165,6 @@ range!(
 range!(
     /// [`LIMIT`].
     limit, LIMIT, i64, 0..=10_000
-);
-range!(
-    /// [`WEIGHT`].
-    weight, WEIGHT, i64, 0..=1_000_000
 );
 range!(
     /// [`BACKOFF_SECONDS`].
@@ -270,6 +266,12 @@ pub fn nominal(value: &Quantity, _: &()) -> garde::Result {
             .amount()
             .is_ok_and(|a| a >= Amount::ZERO && a.units_up().is_some()),
     )
+}
+
+/// [`WEIGHT`].
+pub fn weight(value: &Quantity, _: &()) -> garde::Result {
+    let most = Amount::from_units(1000);
+    WEIGHT.holds(value.amount().is_ok_and(|a| a >= Amount::ZERO && a <= most))
 }
 
 /// [`CPU_STATED`].

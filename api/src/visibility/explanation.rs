@@ -242,7 +242,7 @@ pub struct SmallestChange {
 pub struct RaisedQuota {
     /// Of this queue.
     pub queue: String,
-    /// `nominal` or `borrowingLimit`.
+    /// `nominalQuota` or `borrowingLimit`.
     pub field: String,
     /// The flavor, where it is not `default`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -23,8 +23,8 @@ pub struct QueueState {
     /// The queue that it is below.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
-    /// What its share is divided by, in thousandths.
-    pub weight: i64,
+    /// Its share of turns, relative to the other queues, as its spec states it.
+    pub weight: Quantity,
     /// Whether it starts jobs, as the condition Active of its status says it. Absent: not known yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub active: Option<bool>,

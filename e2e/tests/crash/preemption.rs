@@ -25,7 +25,7 @@ value: 1000
 apiVersion: trellis.dev/v1alpha1
 kind: TrainingQueue
 metadata: {name: by-priority}
-spec: {namespaceSelector: {}, preemption: {withinQueue: LowerPriority}}
+spec: {namespaceSelector: {}, preemption: {withinClusterQueue: LowerPriority}}
 ";
 
 /// A job of half the node's GPUs a pod.

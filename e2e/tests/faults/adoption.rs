@@ -86,7 +86,7 @@ const NEWER_MAKE_ROOM: &str = "
 apiVersion: trellis.dev/v1alpha1
 kind: TrainingQueue
 metadata: {name: in-order}
-spec: {namespaceSelector: {}, preemption: {withinQueue: LowerOrNewerEqualPriority}}
+spec: {namespaceSelector: {}, preemption: {withinClusterQueue: LowerOrNewerEqualPriority}}
 ";
 
 /// Nor does it say since when the job had waited.

@@ -26,9 +26,9 @@ async fn the_pods_of_a_plan_that_is_gone_on_with_are_those_that_it_was_written_f
     let nodes = Nodes::new(1).gpus(8).taint("spot", "true", "NoExecute");
     let site = Site::new(&control_plane, "flavors", nodes).await;
     let quotas = json!([
-        {"resource": "cpu", "nominal": 100},
-        {"resource": "memory", "nominal": "100Gi"},
-        {"resource": "nvidia.com/gpu", "nominal": 8},
+        {"name": "cpu", "nominalQuota": 100},
+        {"name": "memory", "nominalQuota": "100Gi"},
+        {"name": "nvidia.com/gpu", "nominalQuota": 8},
     ]);
     for object in [
         json!({
@@ -38,8 +38,8 @@ async fn the_pods_of_a_plan_that_is_gone_on_with_are_those_that_it_was_written_f
         json!({
             "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingQueue", "metadata": {"name": "cheap"},
             "spec": {"namespaceSelector": {}, "resourceGroups": [{
-                "resources": ["cpu", "memory", "nvidia.com/gpu"],
-                "flavors": [{"name": "spot", "quotas": quotas}],
+                "coveredResources": ["cpu", "memory", "nvidia.com/gpu"],
+                "flavors": [{"name": "spot", "resources": quotas}],
             }]},
         }),
     ] {

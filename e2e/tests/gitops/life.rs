@@ -50,7 +50,7 @@ fn surroundings(name: &str) -> Vec<Value> {
             "metadata": {"name": name}, "spec": spec})
     };
     let mut queue = queue(name);
-    queue["spec"]["preemption"] = json!({"withinQueue": "LowerPriority"});
+    queue["spec"]["preemption"] = json!({"withinClusterQueue": "LowerPriority"});
     vec![
         queue,
         policy(name),

@@ -62,7 +62,7 @@ pub(crate) async fn held(scene: &Scene) -> Result<()> {
     let site = scene.site(1).await;
     let name = site.name();
     let mut held = queue(name);
-    held["spec"]["stop"] = json!("Hold");
+    held["spec"]["stopPolicy"] = json!("Hold");
     let repository = repository(&[in_wave("1", held), in_wave("2", config_map("behind"))])?;
     let application = scene.application(&site, &repository);
     let application = scene.argocd.deliver(&application).await?;
@@ -89,7 +89,7 @@ pub(crate) async fn held(scene: &Scene) -> Result<()> {
 
     // A queue below one that is not there starts no job, and the sync says so.
     let mut below = queue(name);
-    below["spec"]["parent"] = json!(name);
+    below["spec"]["parentName"] = json!(name);
     let below = yaml(&[in_wave("1", below), in_wave("2", config_map("behind"))]);
     repository.commit(&[("all.yaml", &below)])?;
     application.refresh().await?;

@@ -28,7 +28,7 @@ async fn by_priority(site: &Site) -> (String, String) {
     let objects: [Value; 2] = [
         json!({
             "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingQueue", "metadata": {"name": queue},
-            "spec": {"namespaceSelector": {}, "preemption": {"withinQueue": "LowerPriority"}},
+            "spec": {"namespaceSelector": {}, "preemption": {"withinClusterQueue": "LowerPriority"}},
         }),
         json!({
             "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass",

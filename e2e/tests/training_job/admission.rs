@@ -75,10 +75,10 @@ async fn a_gang_that_admission_sends_from_flavor_to_flavor_is_put_off() {
     }
     let flavor = |pool: &str| format!("{}-{pool}", site.name());
     let offer = |pool: &str| {
-        json!({"name": flavor(pool), "quotas": [
-            {"resource": "cpu", "nominal": 100},
-            {"resource": "memory", "nominal": "100Gi"},
-            {"resource": "nvidia.com/gpu", "nominal": 8},
+        json!({"name": flavor(pool), "resources": [
+            {"name": "cpu", "nominalQuota": 100},
+            {"name": "memory", "nominalQuota": "100Gi"},
+            {"name": "nvidia.com/gpu", "nominalQuota": 8},
         ]})
     };
     let of_trellis = |kind: &str, name: &str, spec: serde_json::Value| {
@@ -102,7 +102,7 @@ async fn a_gang_that_admission_sends_from_flavor_to_flavor_is_put_off() {
             "TrainingQueue",
             &queue,
             json!({"namespaceSelector": {}, "resourceGroups": [{
-                "resources": ["cpu", "memory", "nvidia.com/gpu"],
+                "coveredResources": ["cpu", "memory", "nvidia.com/gpu"],
                 "flavors": [offer("own"), offer("spot")],
             }]}),
         ),

@@ -72,33 +72,54 @@ async fn a_queue_that_says_nonsense_of_preemption_and_backfill_is_refused() {
         (json!({"maxMinRuntimeSeconds": -1}), week),
         (json!({"maxMinRuntimeSeconds": 604_801}), week),
         (
-            preemption(json!({"borrowWithin": {"policy": "LowerPriority"}})),
+            preemption(json!({"borrowWithinCohort": {"policy": "LowerPriority"}})),
             needs_reclaim,
         ),
         (
-            preemption(json!({"reclaim": "Never", "borrowWithin": {"policy": "LowerPriority"}})),
+            preemption(json!({"reclaimWithinCohort": "Never", "borrowWithinCohort": {"policy": "LowerPriority"}})),
             needs_reclaim,
         ),
         (
-            preemption(json!({"reclaim": "Any", "borrowWithin": {"maxPriority": 1}})),
-            "maxPriority needs policy LowerPriority",
+            preemption(json!({"reclaimWithinCohort": "Any", "borrowWithinCohort": {"maxPriorityThreshold": 1}})),
+            "maxPriorityThreshold needs policy LowerPriority",
         ),
         (
-            preemption(json!({"borrowWithin": {"policy": "Never", "maxPriority": 1}})),
-            "maxPriority needs policy LowerPriority",
+            preemption(json!({"borrowWithinCohort": {"policy": "Never", "maxPriorityThreshold": 1}})),
+            "maxPriorityThreshold needs policy LowerPriority",
         ),
     ])
     .await;
     taken::<TrainingQueue>(&[
-        json!({"preemption": {}, "backfill": false, "stop": "HoldAndDrain"}),
+        json!({"preemption": {}, "backfillPolicy": "Never", "stopPolicy": "HoldAndDrain"}),
         json!({"defaultRuntimeSeconds": 1, "maxMinRuntimeSeconds": 0}),
         preemption(json!({
-            "withinQueue": "LowerOrNewerEqualPriority", "reclaim": "LowerPriority",
-            "borrowWithin": {"policy": "LowerPriority", "maxPriority": -5},
+            "withinClusterQueue": "LowerOrNewerEqualPriority", "reclaimWithinCohort": "LowerPriority",
+            "borrowWithinCohort": {"policy": "LowerPriority", "maxPriorityThreshold": -5},
         })),
-        preemption(json!({"borrowWithin": {"policy": "Never"}})),
+        preemption(json!({"borrowWithinCohort": {"policy": "Never"}})),
     ])
     .await;
+}
+
+#[tokio::test]
+async fn a_weight_is_an_amount_as_kueue_writes_it() {
+    let of = |weight: Value| json!({"weight": weight});
+    let words = "must be a weight of 0 to 1000";
+    refused::<TrainingQueue>(&[
+        (of(json!(-1)), words),
+        (of(json!(1001)), words),
+        (of(json!("2k")), words),
+    ])
+    .await;
+    let weights = [json!(0), json!(2), json!("0.5"), json!("1k")];
+    taken::<TrainingQueue>(&weights.map(of)).await;
+}
+
+/// The blocks are those of Kueue's documentation, with every field that they have.
+#[tokio::test]
+async fn blocks_of_a_cluster_queue_paste_unchanged() {
+    let blocks: Value = serde_saphyr::from_str(include_str!("cluster-queue-blocks.yaml")).unwrap();
+    taken::<TrainingQueue>(&[blocks]).await;
 }
 
 #[tokio::test]

@@ -57,7 +57,7 @@ async fn job_that_names_only_gpus_waits_for_its_queue_and_keeps_what_that_stated
     let site = site("pergpu", 1).await;
     let root = format!("{}-root", site.name());
     apply("TrainingQueue", &root, json!({})).await.unwrap();
-    let of_queue = json!({"namespaceSelector": {}, "parent": root});
+    let of_queue = json!({"namespaceSelector": {}, "parentName": root});
     apply("TrainingQueue", &queue(&site), of_queue)
         .await
         .unwrap();

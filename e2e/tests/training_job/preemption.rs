@@ -33,7 +33,7 @@ async fn queue(site: &Site, name: &str, mut spec: Value) -> String {
 
 /// A queue in which priority preempts, and the class of who does.
 pub(super) async fn by_priority(site: &Site) -> (String, String) {
-    let preemption = json!({"preemption": {"withinQueue": "LowerPriority"}});
+    let preemption = json!({"preemption": {"withinClusterQueue": "LowerPriority"}});
     (queue(site, "q", preemption).await, high(site).await)
 }
 
@@ -174,16 +174,16 @@ async fn a_queue_takes_back_what_it_lent() {
     let site = site("reclaim", 2).await;
     let quotas = |gpus: i64| {
         json!([{
-            "resources": ["cpu", "memory", "nvidia.com/gpu"],
-            "flavors": [{"name": "default", "quotas": [
-                {"resource": "cpu", "nominal": 100},
-                {"resource": "memory", "nominal": "100Gi"},
-                {"resource": "nvidia.com/gpu", "nominal": gpus},
+            "coveredResources": ["cpu", "memory", "nvidia.com/gpu"],
+            "flavors": [{"name": "default", "resources": [
+                {"name": "cpu", "nominalQuota": 100},
+                {"name": "memory", "nominalQuota": "100Gi"},
+                {"name": "nvidia.com/gpu", "nominalQuota": gpus},
             ]}],
         }])
     };
     let parent = queue(&site, "all", json!({"resourceGroups": quotas(0)})).await;
-    let child = |gpus| json!({"parent": parent, "resourceGroups": quotas(gpus), "preemption": {"reclaim": "Any"}});
+    let child = |gpus| json!({"parentName": parent, "resourceGroups": quotas(gpus), "preemption": {"reclaimWithinCohort": "Any"}});
     let (lender, borrower) = (
         queue(&site, "lender", child(8)).await,
         queue(&site, "borrower", child(8)).await,
@@ -211,7 +211,7 @@ async fn a_queue_that_is_drained_lets_go_of_all_and_takes_it_back() {
     runs(&site, "j").await;
     let stop = async |policy: &str| {
         let queues: Api<TrainingQueue> = Api::all(shared().await.client());
-        let patch = json!({"spec": {"stop": policy}});
+        let patch = json!({"spec": {"stopPolicy": policy}});
         let params = PatchParams::default();
         let stopped = queues.patch(&name, &params, &Patch::Merge(&patch)).await;
         stopped.unwrap();

@@ -65,7 +65,7 @@ async fn quota_is_kept_and_counted_and_a_stopped_queue_starts_nothing() {
     let stop = |policy: &'static str| {
         let (queues, name) = (queues.clone(), name.clone());
         async move {
-            let patch = json!({"spec": {"stop": policy}});
+            let patch = json!({"spec": {"stopPolicy": policy}});
             queues
                 .patch(&name, &PatchParams::default(), &Patch::Merge(&patch))
                 .await
@@ -130,7 +130,7 @@ async fn a_team_borrows_what_another_leaves_idle() {
     .await;
     for team in ["a", "b"] {
         let spec = json!({
-            "parent": queue("all"), "namespaceSelector": {},
+            "parentName": queue("all"), "namespaceSelector": {},
             "resourceGroups": resource_groups(&[("default", 8)]),
         });
         apply("TrainingQueue", &queue(team), spec).await;
@@ -171,7 +171,7 @@ async fn a_team_borrows_what_another_leaves_idle() {
     apply(
         "TrainingQueue",
         &queue("lost"),
-        json!({"parent": queue("nobody"), "namespaceSelector": {}}),
+        json!({"parentName": queue("nobody"), "namespaceSelector": {}}),
     )
     .await;
     submit("lost", "lost", 1).await.unwrap();
@@ -191,9 +191,8 @@ async fn a_team_borrows_what_another_leaves_idle() {
     .await;
 
     // Nor does one look like any other whose flavor is not there.
-    let quotas = json!([{"resource": "cpu", "nominal": 1}]);
-    let offers =
-        json!([{"resources": ["cpu"], "flavors": [{"name": "nobodys", "quotas": quotas}]}]);
+    let quotas = json!([{"name": "cpu", "nominalQuota": 1}]);
+    let offers = json!([{"coveredResources": ["cpu"], "flavors": [{"name": "nobodys", "resources": quotas}]}]);
     apply(
         "TrainingQueue",
         &queue("bare"),

@@ -65,11 +65,11 @@ impl Scene {
             "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingQueue",
             "metadata": {"name": site.name()},
             "spec": {"namespaceSelector": {}, "resourceGroups": [{
-                "resources": ["nvidia.com/gpu", "cpu", "memory"],
-                "flavors": [{"name": "default", "quotas": [
-                    {"resource": "nvidia.com/gpu", "nominal": gpus.to_string()},
-                    {"resource": "cpu", "nominal": "100"},
-                    {"resource": "memory", "nominal": "1Ti"}]}]}]},
+                "coveredResources": ["nvidia.com/gpu", "cpu", "memory"],
+                "flavors": [{"name": "default", "resources": [
+                    {"name": "nvidia.com/gpu", "nominalQuota": gpus.to_string()},
+                    {"name": "cpu", "nominalQuota": "100"},
+                    {"name": "memory", "nominalQuota": "1Ti"}]}]}]},
         });
         let object = object.to_string();
         let applied = self.control_plane.apply_yaml(&object);

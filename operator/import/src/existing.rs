@@ -49,9 +49,7 @@ fn compare(before: &TrainingQueue, after: &TrainingQueue, log: &Log) {
         log.note(
             &format!("spec.{key}"),
             Some(new),
-            format!(
-                "is not in the queue {name:?} of the cluster, and applying this adds it"
-            ),
+            format!("is not in the queue {name:?} of the cluster, and applying this adds it"),
             "leave the TrainingQueue out if that is not meant",
         );
     }

@@ -17,7 +17,7 @@ const KINDS: [(&str, &[&str], &str, Turn); 11] = [
     (
         "scheduling.volcano.sh",
         &["v1beta1"],
-        "TrainingQueue",
+        "Queue",
         volcano::queue,
     ),
     ("batch", &["v1"], "Job", kueue::job),

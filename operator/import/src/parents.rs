@@ -54,7 +54,7 @@ pub(crate) fn make(turned: &mut [Turned<'_>], made: &mut Made, existing: &[Train
         }
     }
     for one in turned {
-        let parent = queue(&one.objects).and_then(|queue| queue.spec.parent.clone());
+        let parent = queue(&one.objects).and_then(|queue| queue.spec.parent_name.clone());
         let (Some(system), Some(parent)) = (System::of(one.document), parent) else {
             continue;
         };

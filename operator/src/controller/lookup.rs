@@ -74,7 +74,7 @@ pub fn queue<Q: Borrow<TrainingQueue>>(
         // Policy denies it. If it were to select the namespace, that would not help
         // where jobs go to those below it.
         let all = all();
-        let is_parent = |q: &Q| q.borrow().spec.parent.as_deref() == Some(name);
+        let is_parent = |q: &Q| q.borrow().spec.parent_name.as_deref() == Some(name);
         if !all.iter().any(is_parent) {
             return Ok(found);
         }
@@ -113,7 +113,9 @@ fn usable<Q: Borrow<TrainingQueue>>(
     namespace_labels: &BTreeMap<String, String>,
 ) -> String {
     let queues = || all.iter().map(Borrow::borrow);
-    let parents: BTreeSet<&str> = queues().filter_map(|q| q.spec.parent.as_deref()).collect();
+    let parents: BTreeSet<&str> = queues()
+        .filter_map(|q| q.spec.parent_name.as_deref())
+        .collect();
     let mut names: Vec<&str> = queues()
         .filter(|q| selects(q.spec.namespace_selector.as_ref(), namespace_labels))
         .filter_map(|q| q.metadata.name.as_deref())
@@ -281,7 +283,7 @@ mod tests {
         };
         let none = named("nope", &there);
         assert!(none.ends_with("(none selects this namespace)"), "{none}");
-        there[1].spec.parent = Some("lab".to_owned());
+        there[1].spec.parent_name = Some("lab".to_owned());
         for queue in &mut there {
             queue.spec.namespace_selector = Some(Default::default());
         }

@@ -164,7 +164,7 @@ fn status(
 ) -> QueueStatus {
     let fault = report.standing.as_ref().and_then(|s| s.fault.clone());
     let (undefined, useless) = undefined(queue, is_there);
-    let (active, reason, message) = match (queue.spec.stop, fault) {
+    let (active, reason, message) = match (queue.spec.stop_policy, fault) {
         (_, Some(fault)) => (
             "False",
             Reason::QueueMisconfigured,
@@ -173,12 +173,12 @@ fn status(
         (Some(StopPolicy::Hold), None) => (
             "False",
             Reason::QueueStopped,
-            "spec.stop is Hold: nothing of the queue is started".to_owned(),
+            "spec.stopPolicy is Hold: nothing of the queue is started".to_owned(),
         ),
         (Some(StopPolicy::HoldAndDrain), None) => (
             "False",
             Reason::QueueStopped,
-            "spec.stop is HoldAndDrain: nothing of the queue is started, and what runs is preempted"
+            "spec.stopPolicy is HoldAndDrain: nothing of the queue is started, and what runs is preempted"
                 .to_owned(),
         ),
         (Some(StopPolicy::None) | None, None) if useless => (
@@ -411,7 +411,7 @@ mod tests {
             first,
             "nothing new"
         );
-        queue.spec.stop = Some(StopPolicy::Hold);
+        queue.spec.stop_policy = Some(StopPolicy::Hold);
         let stopped = status(&queue, (count, &[]), all, at(3))
             .conditions
             .remove(0);
@@ -420,7 +420,7 @@ mod tests {
             ("False", "QueueStopped")
         );
         assert_eq!(stopped.last_transition_time, Time(at(3)));
-        queue.spec.stop = Some(StopPolicy::HoldAndDrain);
+        queue.spec.stop_policy = Some(StopPolicy::HoldAndDrain);
         let drained = status(&queue, (count, &[]), all, at(4))
             .conditions
             .remove(0);
@@ -456,11 +456,11 @@ mod tests {
         let queue: TrainingQueue = serde_json::from_value(json!({
             "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingQueue", "metadata": {"name": "q"},
             "spec": {"resourceGroups": [
-                {"resources": ["cpu"], "flavors": [
-                    {"name": "h100", "quotas": [{"resource": "cpu", "nominal": 1}]},
-                    {"name": "a100", "quotas": [{"resource": "cpu", "nominal": 1}]}]},
-                {"resources": ["memory"], "flavors": [
-                    {"name": "default", "quotas": [{"resource": "memory", "nominal": 1}]}]},
+                {"coveredResources": ["cpu"], "flavors": [
+                    {"name": "h100", "resources": [{"name": "cpu", "nominalQuota": 1}]},
+                    {"name": "a100", "resources": [{"name": "cpu", "nominalQuota": 1}]}]},
+                {"coveredResources": ["memory"], "flavors": [
+                    {"name": "default", "resources": [{"name": "memory", "nominalQuota": 1}]}]},
             ]}
         }))
         .unwrap();

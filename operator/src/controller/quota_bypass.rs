@@ -22,7 +22,7 @@ pub(super) fn find<'n>(
     let queues: Vec<&TrainingQueue> = queues.iter().map(AsRef::as_ref).collect();
     let parents: BTreeMap<&str, &str> = queues
         .iter()
-        .filter_map(|queue| Some((name(queue), queue.spec.parent.as_deref()?)))
+        .filter_map(|queue| Some((name(queue), queue.spec.parent_name.as_deref()?)))
         .collect();
     let root = |queue: &TrainingQueue| {
         let mut at = name(queue).to_owned();
@@ -89,11 +89,11 @@ mod tests {
         let red = json!({"matchLabels": {"team": "red"}});
         let mut spec = json!({"namespaceSelector": red, "defaultFor": red});
         if let Some(parent) = parent {
-            spec["parent"] = json!(parent);
+            spec["parentName"] = json!(parent);
         }
         if has_quota {
-            spec["resourceGroups"] = json!([{"resources": ["cpu"], "flavors": [
-                {"name": "default", "quotas": [{"resource": "cpu", "nominal": 1}]}]}]);
+            spec["resourceGroups"] = json!([{"coveredResources": ["cpu"], "flavors": [
+                {"name": "default", "resources": [{"name": "cpu", "nominalQuota": 1}]}]}]);
         }
         spec
     }
@@ -176,12 +176,15 @@ mod tests {
     #[test]
     fn quota_anywhere_in_the_tree_bounds_all_its_queues() {
         let pool = queue("pool", json!({}));
-        let open = queue("open", json!({"parent": "pool", "namespaceSelector": {}}));
+        let open = queue(
+            "open",
+            json!({"parentName": "pool", "namespaceSelector": {}}),
+        );
         let red = queue("red", of_team(Some("pool"), true));
         assert_eq!(bypasses(&[pool, open, red]), BTreeMap::new());
         // Parents that go round end.
-        let one = queue("one", json!({"parent": "two", "namespaceSelector": {}}));
-        let two = queue("two", json!({"parent": "one", "namespaceSelector": {}}));
+        let one = queue("one", json!({"parentName": "two", "namespaceSelector": {}}));
+        let two = queue("two", json!({"parentName": "one", "namespaceSelector": {}}));
         assert_eq!(bypasses(&[one, two]), BTreeMap::new());
     }
 }

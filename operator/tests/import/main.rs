@@ -106,14 +106,13 @@ fn existing_queue_that_applying_changes_is_told() {
     std::fs::write(&file, existing("defaultFor: {}, weight: 7")).unwrap();
     let run = import(&["-f", "queue.yaml", "--existing", file.to_str().unwrap()]);
     assert_eq!(run.code, 0, "{run:?}");
-    let wanted =
-        "spec.weight: 7 stands in the queue \"vision\" of the cluster, and applying this drops it";
+    let wanted = "spec.weight: \"7\" stands in the queue \"vision\" of the cluster, and applying this drops it";
     assert!(
         run.err.contains(wanted) && run.out.contains(wanted),
         "{run:?}"
     );
     assert!(!run.err.contains("are not known"), "{run:?}");
-    std::fs::write(&file, existing("weight: heavy")).unwrap();
+    std::fs::write(&file, existing("weight: [heavy]")).unwrap();
     let run = import(&["-f", "queue.yaml", "--existing", file.to_str().unwrap()]);
     assert_eq!((run.code, run.out.as_str()), (2, ""), "{run:?}");
     // A cluster that cannot be asked is told of.

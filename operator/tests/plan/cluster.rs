@@ -89,7 +89,7 @@ fn a_plan_that_is_being_carried_out_holds_its_nodes() {
 
 #[test]
 fn placed_gangs_hold_their_queue() {
-    let queue = "---\napiVersion: trellis.dev/v1alpha1\nkind: TrainingQueue\nmetadata: {name: default}\nspec: {namespaceSelector: {}, defaultFor: {}, resourceGroups: [{resources: [cpu, memory, nvidia.com/gpu], flavors: [{name: default, quotas: [{resource: cpu, nominal: 1k}, {resource: memory, nominal: 10Ti}, {resource: nvidia.com/gpu, nominal: 48}]}]}]}\n";
+    let queue = "---\napiVersion: trellis.dev/v1alpha1\nkind: TrainingQueue\nmetadata: {name: default}\nspec: {namespaceSelector: {}, defaultFor: {}, resourceGroups: [{coveredResources: [cpu, memory, nvidia.com/gpu], flavors: [{name: default, resources: [{name: cpu, nominalQuota: 1k}, {name: memory, nominalQuota: 10Ti}, {name: nvidia.com/gpu, nominalQuota: 48}]}]}]}\n";
     assert_eq!(beside(queue, &["job.yaml"]).code, 0);
     let run = beside(
         &format!("{queue}{}", placed("other", "default", 4)),
@@ -106,16 +106,16 @@ fn placed_gangs_hold_their_queue() {
 fn who_would_have_to_leave_is_told() {
     let queue = |name: &str, more: &str| {
         format!(
-            "---\napiVersion: trellis.dev/v1alpha1\nkind: TrainingQueue\nmetadata: {{name: {name}}}\nspec: {{{more}, resourceGroups: [{{resources: [cpu, memory, nvidia.com/gpu], flavors: [{{name: default, quotas: [{{resource: cpu, nominal: 1k}}, {{resource: memory, nominal: 10Ti}}, {{resource: nvidia.com/gpu, nominal: 32}}]}}]}}]}}\n"
+            "---\napiVersion: trellis.dev/v1alpha1\nkind: TrainingQueue\nmetadata: {{name: {name}}}\nspec: {{{more}, resourceGroups: [{{coveredResources: [cpu, memory, nvidia.com/gpu], flavors: [{{name: default, resources: [{{name: cpu, nominalQuota: 1k}}, {{name: memory, nominalQuota: 10Ti}}, {{name: nvidia.com/gpu, nominalQuota: 32}}]}}]}}]}}\n"
         )
     };
     let dump = [
         "---\napiVersion: trellis.dev/v1alpha1\nkind: TrainingQueue\nmetadata: {name: all}\nspec: {}\n"
             .to_owned(),
-        queue("speech", "parent: all, namespaceSelector: {}"),
+        queue("speech", "parentName: all, namespaceSelector: {}"),
         queue(
             "vision",
-            "parent: all, namespaceSelector: {}, defaultFor: {}, preemption: {reclaim: Any}",
+            "parentName: all, namespaceSelector: {}, defaultFor: {}, preemption: {reclaimWithinCohort: Any}",
         ),
         placed("sweep", "speech", 6),
     ]
@@ -144,7 +144,7 @@ fn who_would_have_to_leave_is_told() {
     assert_eq!(run.code, 0, "{}", run.out);
     let lost = format!("(work lost: {} device-seconds)", 48 * 3600);
     assert!(run.out.contains(&lost), "{}", run.out);
-    let never = dump.replace("reclaim: Any", "reclaim: Never");
+    let never = dump.replace("reclaimWithinCohort: Any", "reclaimWithinCohort: Never");
     let run = beside(&never, &["job.yaml"]);
     assert_eq!(run.code, 1);
     insta::assert_snapshot!("cluster-lent", run.golden());
@@ -352,7 +352,7 @@ fn who_holds_a_place_keeps_it() {
 /// In a strict queue the one that waits there comes first, and may not start either.
 #[test]
 fn behind_the_head_of_a_strict_queue() {
-    let strict = "---\napiVersion: trellis.dev/v1alpha1\nkind: TrainingQueue\nmetadata: {name: default}\nspec: {namespaceSelector: {}, defaultFor: {}, order: StrictFIFO}\n";
+    let strict = "---\napiVersion: trellis.dev/v1alpha1\nkind: TrainingQueue\nmetadata: {name: default}\nspec: {namespaceSelector: {}, defaultFor: {}, queueingStrategy: StrictFIFO}\n";
     let job = |phase: &str| {
         format!(
             "---\napiVersion: trellis.dev/v1alpha1\nkind: TrainingJob\nmetadata: {{name: big, namespace: team-a, uid: u-big, generation: 1, creationTimestamp: '2026-11-01T10:00:00Z'}}\nspec: {{taskGroups: [{{name: worker, image: x, resources: {{cpu: 1, memory: 1Gi}}}}]}}\nstatus: {{attempt: 1, phase: {phase}}}\n"
@@ -389,7 +389,7 @@ fn behind_a_head_that_never_preempts() {
     // What the PodGroup of a job that is there asks for tolerates no taint.
     let taints = "    taints:\n    - effect: NoSchedule\n      key: nvidia.com/gpu\n";
     let nodes = file("nodes.yaml").replace(taints, "");
-    let queue = "---\napiVersion: trellis.dev/v1alpha1\nkind: TrainingQueue\nmetadata: {name: default}\nspec: {namespaceSelector: {}, defaultFor: {}, order: StrictFIFO, preemption: {withinQueue: LowerPriority}}\n";
+    let queue = "---\napiVersion: trellis.dev/v1alpha1\nkind: TrainingQueue\nmetadata: {name: default}\nspec: {namespaceSelector: {}, defaultFor: {}, queueingStrategy: StrictFIFO, preemption: {withinClusterQueue: LowerPriority}}\n";
     let job = "---\napiVersion: trellis.dev/v1alpha1\nkind: TrainingJob\nmetadata: {name: big, namespace: team-a, uid: u-big, generation: 1, creationTimestamp: '2026-11-01T10:00:00Z'}\nspec: {priorityClassName: high, taskGroups: [{name: worker, image: x, resources: {cpu: 1, memory: 1Gi}}]}\nstatus: {attempt: 1, phase: Queued}\n";
     let waits = placed("big", "default", 5).replace("priority: 0", "priority: 100");
     let waits = waits.split("status:").next().unwrap();

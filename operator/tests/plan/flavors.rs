@@ -21,13 +21,13 @@ spec:
   namespaceSelector: {}
   defaultFor: {}
   resourceGroups:
-  - resources: [cpu, memory, nvidia.com/gpu]
+  - coveredResources: [cpu, memory, nvidia.com/gpu]
     flavors:
     - name: spot
-      quotas:
-      - {resource: cpu, nominal: 512}
-      - {resource: memory, nominal: 8Ti}
-      - {resource: nvidia.com/gpu, nominal: 32}
+      resources:
+      - {name: cpu, nominalQuota: 512}
+      - {name: memory, nominalQuota: 8Ti}
+      - {name: nvidia.com/gpu, nominalQuota: 32}
 ";
 
 /// Plans the job of 32 GPUs on the node, with a flavor of this spec.

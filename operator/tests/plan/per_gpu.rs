@@ -13,7 +13,7 @@ spec: {resourcesPerGPU: {cpu: 8, memory: 64Gi}}
 apiVersion: trellis.dev/v1alpha1
 kind: TrainingQueue
 metadata: {name: vision}
-spec: {parent: research, namespaceSelector: {}, defaultFor: {}}
+spec: {parentName: research, namespaceSelector: {}, defaultFor: {}}
 ";
 const PROFILE: &str = "
 apiVersion: trellis.dev/v1alpha1

@@ -116,9 +116,9 @@ fn policies_of_files_decide() {
 
 #[test]
 fn a_queue_that_is_stopped_or_too_small() {
-    let stopped = queue("research", "{namespaceSelector: {}, stop: Hold}");
+    let stopped = queue("research", "{namespaceSelector: {}, stopPolicy: Hold}");
     waits(&with(in_queue, &stopped), "QueueStopped", "");
-    let small = "{namespaceSelector: {}, resourceGroups: [{resources: [cpu, memory, nvidia.com/gpu], flavors: [{name: default, quotas: [{resource: cpu, nominal: 1k}, {resource: memory, nominal: 10Ti}, {resource: nvidia.com/gpu, nominal: 16}]}]}]}";
+    let small = "{namespaceSelector: {}, resourceGroups: [{coveredResources: [cpu, memory, nvidia.com/gpu], flavors: [{name: default, resources: [{name: cpu, nominalQuota: 1k}, {name: memory, nominalQuota: 10Ti}, {name: nvidia.com/gpu, nominalQuota: 16}]}]}]}";
     let run = with(in_queue, &queue("research", small));
     waits(&run, "ExceedsQuota", "32 nvidia.com/gpu");
 }
@@ -129,7 +129,7 @@ fn a_queue_that_is_stopped_or_too_small() {
 fn a_limit_of_the_queue_above() {
     let tree = [
         queue("all", "{}"),
-        queue("research", "{parent: all, namespaceSelector: {}}"),
+        queue("research", "{parentName: all, namespaceSelector: {}}"),
     ]
     .concat();
     let limits = |limits: &str| {

@@ -191,9 +191,9 @@ fn bound<'a>(
                 .as_ref()
                 .is_none_or(|name| *name == flavor.name)
         })
-        .flat_map(|flavor| &flavor.quotas)
-        .filter(|quota| quota.resource == limit.resource)
-        .map(|quota| quota.nominal.amount().ok())
+        .flat_map(|flavor| &flavor.resources)
+        .filter(|quota| quota.name == limit.resource)
+        .map(|quota| quota.nominal_amount().ok())
         .peekable();
     all.peek()?;
     let sum = all.try_fold(Amount::ZERO, |sum, nominal| sum.checked_add(nominal?));

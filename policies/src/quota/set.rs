@@ -58,7 +58,7 @@ pub struct QueueQuota {
 impl From<&QueueSpec> for QueueQuota {
     fn from(spec: &QueueSpec) -> Self {
         Self {
-            parent: spec.parent.clone(),
+            parent: spec.parent_name.clone(),
             groups: spec.resource_groups.clone(),
         }
     }

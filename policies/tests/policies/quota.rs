@@ -32,9 +32,9 @@ struct Job {
 
 impl Job {
     fn new() -> Self {
-        let queue = json!({"resourceGroups": [{"resources": ["nvidia.com/gpu"], "flavors": [
-            {"name": "a", "quotas": [{"resource": "nvidia.com/gpu", "nominal": 64}]},
-            {"name": "b", "quotas": [{"resource": "nvidia.com/gpu", "nominal": 33}]},
+        let queue = json!({"resourceGroups": [{"coveredResources": ["nvidia.com/gpu"], "flavors": [
+            {"name": "a", "resources": [{"name": "nvidia.com/gpu", "nominalQuota": 64}]},
+            {"name": "b", "resources": [{"name": "nvidia.com/gpu", "nominalQuota": 33}]},
         ]}]});
         let amount = |text: &str| Quantity::new(text).amount().ok();
         Self {
@@ -147,7 +147,7 @@ fn the_jobs_of_a_queue_count_for_every_queue_above_it() {
 
 fn below_each_other(parents: &BTreeMap<String, String>) -> BTreeMap<String, QueueQuota> {
     let quota = |parent: &String| {
-        let spec = json!({"parent": parent});
+        let spec = json!({"parentName": parent});
         QueueQuota::from(&serde_json::from_value::<QueueSpec>(spec).unwrap())
     };
     let all = parents.iter();
@@ -160,9 +160,10 @@ fn below_each_other(parents: &BTreeMap<String, String>) -> BTreeMap<String, Queu
 fn a_part_of_a_queue_with_others_below_it_is_of_all_that_is_nominal_there() {
     let gpu = "nvidia.com/gpu";
     let of = |parent: Option<&str>, nominal: u32| {
-        let quotas = json!([{"resource": gpu, "nominal": nominal}]);
-        let groups = json!([{"resources": [gpu], "flavors": [{"name": "a", "quotas": quotas}]}]);
-        let spec = json!({"parent": parent, "resourceGroups": groups});
+        let quotas = json!([{"name": gpu, "nominalQuota": nominal}]);
+        let groups =
+            json!([{"coveredResources": [gpu], "flavors": [{"name": "a", "resources": quotas}]}]);
+        let spec = json!({"parentName": parent, "resourceGroups": groups});
         QueueQuota::from(&serde_json::from_value::<QueueSpec>(spec).unwrap())
     };
     let queues = [

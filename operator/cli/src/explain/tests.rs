@@ -49,7 +49,7 @@ fn waits() -> Known {
         "smallestChange": {"free": [{"node": "b-2", "amounts": [{"resource": "nvidia.com/gpu", "amount": "8"}]}]},
     });
     let queue = json!({"apiVersion": "visibility.trellis.dev/v1alpha1", "kind": "QueueState",
-        "metadata": {"name": "research"}, "weight": 1000, "pending": 3, "admitted": 9, "share": "0.4",
+        "metadata": {"name": "research"}, "weight": 1, "pending": 3, "admitted": 9, "share": "0.4",
         "resources": [{"flavor": "default", "resource": "nvidia.com/gpu", "nominal": "64",
             "used": "48", "borrowed": "0", "lendable": "16", "available": "16"}]});
     let mut known = known(status, explanation, queue);
@@ -113,7 +113,7 @@ fn a_job_that_waits_for_quota() {
     explanation.reserved_nodes.clear();
     explanation.expected_start = None;
     explanation.smallest_change = serde_json::from_value(json!({
-        "raiseQuotas": [{"queue": "research", "field": "nominal", "flavor": "h100",
+        "raiseQuotas": [{"queue": "research", "field": "nominalQuota", "flavor": "h100",
             "resource": "nvidia.com/gpu", "by": "8"}],
         "raiseLimits": [{"limit": "QuotaPolicy team limits[0]", "by": "1"}]}))
     .unwrap();

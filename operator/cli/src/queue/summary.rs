@@ -71,7 +71,7 @@ fn row(queue: &QueueState, of: Option<&QueueResource>, is_first: bool, wide: boo
     if wide {
         cells.extend([
             some(|of| amount(&of.resource, &of.lendable)).into(),
-            once(weight(queue.weight)).into(),
+            once(queue.weight.to_string()).into(),
             once(queue.parent.clone().unwrap_or_else(|| "-".to_owned())).into(),
         ]);
     }
@@ -92,17 +92,6 @@ fn name(of: &QueueResource) -> String {
     match of.flavor.as_str() {
         "default" | "" => of.resource.clone(),
         flavor => format!("{} ({flavor})", of.resource),
-    }
-}
-
-/// Thousandths, as people write a weight.
-fn weight(thousandths: i64) -> String {
-    let whole = thousandths.checked_div(1000).unwrap_or(0);
-    match thousandths.checked_rem(1000).unwrap_or(0).abs() {
-        0 => whole.to_string(),
-        rest => format!("{whole}.{rest:03}")
-            .trim_end_matches('0')
-            .to_owned(),
     }
 }
 

@@ -52,14 +52,14 @@ fn busy() -> Seen {
     ]);
     let queues = json!([
         {"apiVersion": "visibility.trellis.dev/v1alpha1", "kind": "QueueState",
-            "metadata": {"name": "research"}, "weight": 1500, "active": true, "pending": 2,
+            "metadata": {"name": "research"}, "weight": "1.5", "active": true, "pending": 2,
             "admitted": 1, "share": "0.421", "parent": "lab", "resources": [
             {"flavor": "h100", "resource": "nvidia.com/gpu", "nominal": "56", "used": "64",
                 "borrowed": "8", "lendable": "0", "available": "0"},
             {"flavor": "h100", "resource": "cpu", "nominal": "560", "used": "512", "borrowed": "0",
                 "lendable": "48"}]},
         {"apiVersion": "visibility.trellis.dev/v1alpha1", "kind": "QueueState",
-            "metadata": {"name": "default"}, "weight": 1000, "active": false,
+            "metadata": {"name": "default"}, "weight": 1, "active": false,
             "reason": "QueueStopped", "message": "stopPolicy is HoldAndDrain", "pending": 0, "admitted": 1},
     ]);
     seen(jobs, queues)
@@ -84,7 +84,7 @@ const ALL: Which<'static> = Which {
 #[test]
 fn queue_by_which_quota_is_passed_is_told_beside_its_state() {
     let queues = json!([{"apiVersion": "visibility.trellis.dev/v1alpha1", "kind": "QueueState",
-        "metadata": {"name": "default"}, "weight": 1000, "active": true, "pending": 0,
+        "metadata": {"name": "default"}, "weight": 1, "active": true, "pending": 0,
         "admitted": 0, "reason": "QuotaBypassed", "message": "the queue has no quota"}]);
     let seen = seen(json!([]), queues);
     let text = summary::text(seen.queues.iter().flatten(), false);

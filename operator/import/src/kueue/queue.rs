@@ -5,8 +5,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use trellis_api::names::NAMESPACE_NAME;
 use trellis_api::queue::{
-    BorrowWithin, BorrowWithinPolicy, QueueOrder, QueuePreemption, QueueSpec, StopPolicy,
-    TrainingQueue,
+    BorrowWithinCohort, BorrowWithinCohortPolicy, QueuePreemption, QueueSpec, QueueingStrategy,
+    StopPolicy, TrainingQueue,
 };
 
 use super::quota;
@@ -29,25 +29,16 @@ pub(crate) fn cluster_queue(root: &Fields<'_>, context: &Context) -> Vec<Object>
     if let Some(fields) = root.object("spec") {
         // v1beta1 calls it cohort.
         for key in ["cohort", "cohortName"] {
-            spec.parent = spec.parent.or_else(|| fields.text(key));
+            spec.parent_name = spec.parent_name.or_else(|| fields.text(key));
         }
         spec.resource_groups = quota::groups(&fields);
         spec.weight = quota::weight(&fields);
         spec.namespace_selector = selector(&fields);
-        spec.order = match fields.text("queueingStrategy").as_deref() {
-            Some("StrictFIFO") => Some(QueueOrder::StrictFifo),
-            None | Some("BestEffortFIFO") => None,
-            Some(_) => {
-                let message = "must be StrictFIFO or BestEffortFIFO: write one of them";
-                fields
-                    .log()
-                    .wrong(&fields.inside("queueingStrategy"), message);
-                None
-            }
-        };
+        let strategy = word::<QueueingStrategy>(&fields, "queueingStrategy");
+        spec.queueing_strategy = strategy.filter(|s| *s != QueueingStrategy::BestEffortFifo);
         spec.preemption = preemption(&fields);
         let stop = word::<StopPolicy>(&fields, "stopPolicy");
-        spec.stop = stop.filter(|stop| *stop != StopPolicy::None);
+        spec.stop_policy = stop.filter(|stop| *stop != StopPolicy::None);
         defaults(&fields);
         others(&fields);
     }
@@ -94,19 +85,19 @@ fn word<T: DeserializeOwned>(fields: &Fields<'_>, key: &str) -> Option<T> {
 fn preemption(fields: &Fields<'_>) -> Option<QueuePreemption> {
     let preemption = fields.object("preemption")?;
     let borrow = preemption.object("borrowWithinCohort").and_then(|borrow| {
-        let policy = word::<BorrowWithinPolicy>(&borrow, "policy");
+        let policy = word::<BorrowWithinCohortPolicy>(&borrow, "policy");
         let most = borrow.small("maxPriorityThreshold");
-        let found = BorrowWithin {
+        let found = BorrowWithinCohort {
             policy,
-            max_priority: most,
+            max_priority_threshold: most,
         };
         // Never is the same as nothing.
-        Some(found).filter(|f| f.policy == Some(BorrowWithinPolicy::LowerPriority))
+        Some(found).filter(|f| f.policy == Some(BorrowWithinCohortPolicy::LowerPriority))
     });
     let found = QueuePreemption {
-        within_queue: word(&preemption, "withinClusterQueue"),
-        reclaim: word(&preemption, "reclaimWithinCohort"),
-        borrow_within: borrow,
+        within_cluster_queue: word(&preemption, "withinClusterQueue"),
+        reclaim_within_cohort: word(&preemption, "reclaimWithinCohort"),
+        borrow_within_cohort: borrow,
     };
     Some(found).filter(|found| *found != QueuePreemption::default())
 }
@@ -200,7 +191,7 @@ pub(crate) fn cohort(root: &Fields<'_>, _: &Context) -> Vec<Object> {
     if let Some(fields) = root.object("spec") {
         // v1alpha1 calls it parent.
         for key in ["parent", "parentName"] {
-            spec.parent = spec.parent.or_else(|| fields.text(key));
+            spec.parent_name = spec.parent_name.or_else(|| fields.text(key));
         }
         spec.resource_groups = quota::groups(&fields);
         spec.weight = quota::weight(&fields);

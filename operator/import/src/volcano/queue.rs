@@ -7,8 +7,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde_json::json;
 use trellis_api::Quantity;
 use trellis_api::queue::{
-    DEFAULT_FLAVOR, FlavorQuotas, QueueOrder, QueueSpec, ResourceGroup, ResourceQuota, StopPolicy,
-    TrainingQueue,
+    DEFAULT_FLAVOR, FlavorQuotas, QueueSpec, QueueingStrategy, ResourceGroup, ResourceQuota,
+    StopPolicy, TrainingQueue,
 };
 
 use crate::context::Context;
@@ -46,20 +46,20 @@ fn of_spec(fields: &Fields<'_>, name: &str, spec: &mut QueueSpec) {
     spec.resource_groups = quotas(fields);
     // Queues lend to each other below a common parent alone, and in Volcano all of them do.
     let lends = !spec.resource_groups.is_empty() && name != ROOT;
-    spec.parent = parent.or_else(|| lends.then(|| ROOT.to_owned()));
+    spec.parent_name = parent.or_else(|| lends.then(|| ROOT.to_owned()));
     if let Some(weight) = fields.integer("weight") {
-        spec.weight = Some(weight.saturating_mul(1000)).filter(|weight| *weight != 1000);
+        spec.weight = (weight != 1).then(|| Quantity::from_units(weight));
         fields.quiet_if("weight", &json!(1));
         if weight != 1 {
             fields.note_at(
                 "weight",
-                "divides the cluster there; here it orders turns alone, and is counted in thousandths",
+                "divides the cluster there; here it orders turns alone",
                 "write what the queue is to have as nominal quota (docs/queues.md)",
             );
         }
     }
-    spec.order = match fields.text("dequeueStrategy").as_deref() {
-        Some("fifo") => Some(QueueOrder::StrictFifo),
+    spec.queueing_strategy = match fields.text("dequeueStrategy").as_deref() {
+        Some("fifo") => Some(QueueingStrategy::StrictFifo),
         None | Some("traverse") => None,
         Some(_) => {
             let message = "must be fifo or traverse: write one of them";
@@ -119,7 +119,7 @@ fn quotas(fields: &Fields<'_>) -> Vec<ResourceGroup> {
             path,
             Some(&json!(amount)),
             why,
-            "write it as nominal, with lendingLimit 0",
+            "write it as nominalQuota, with lendingLimit 0",
         );
     }
     if names.is_empty() {
@@ -137,27 +137,27 @@ fn quotas(fields: &Fields<'_>) -> Vec<ResourceGroup> {
             (None, _) => Quantity::from_units(0),
         };
         ResourceQuota {
-            resource: name.clone(),
+            name: name.clone(),
             borrowing_limit: amount(&most).and_then(|most| less(&most, &nominal)),
             lending_limit: amount(&least).and_then(|least| less(&nominal, &least)),
-            nominal,
+            nominal_quota: Some(nominal),
         }
     };
     let quotas: Vec<ResourceQuota> = names.iter().map(quota).collect();
     for quota in &quotas {
-        let nominal = quota.nominal.amount().ok();
+        let nominal = quota.nominal_amount().ok();
         let of = |of: &BTreeMap<String, (Quantity, String)>, is_wrong: fn(Ordering) -> bool| {
-            let (amount, path) = of.get(&quota.resource)?;
+            let (amount, path) = of.get(&quota.name)?;
             let order = amount.amount().ok()?.cmp(&nominal?);
             is_wrong(order).then(|| (json!(amount), path.clone()))
         };
         if let Some((amount, path)) = of(&least, Ordering::is_gt) {
             let why = "is more than the queue's quota, of which it is a part";
-            log.note(&path, Some(&amount), why, "raise nominal to it");
+            log.note(&path, Some(&amount), why, "raise nominalQuota to it");
         }
         if let Some((amount, path)) = of(&most, Ordering::is_lt) {
             let why = "is less than deserved, which is the quota here";
-            log.note(&path, Some(&amount), why, "lower nominal to it");
+            log.note(&path, Some(&amount), why, "lower nominalQuota to it");
         }
     }
     let all: Vec<_> = names.iter().map(|name| name.as_str()).collect();
@@ -175,13 +175,13 @@ fn quotas(fields: &Fields<'_>) -> Vec<ResourceGroup> {
         &fields.inside(path),
         None,
         why,
-        "add what else its jobs ask for; preemption.reclaim: Any asks back at once what others have borrowed",
+        "add what else its jobs ask for; preemption.reclaimWithinCohort: Any asks back at once what others have borrowed",
     );
     vec![ResourceGroup {
-        resources: names.into_iter().cloned().collect(),
+        covered_resources: names.into_iter().cloned().collect(),
         flavors: vec![FlavorQuotas {
             name: DEFAULT_FLAVOR.to_owned(),
-            quotas,
+            resources: quotas,
         }],
     }]
 }
@@ -193,9 +193,13 @@ fn state(root: &Fields<'_>, spec: &mut QueueSpec) {
         .get("status")
         .and_then(|status| status.get("state"));
     if state.is_some_and(|state| state == "Closed" || state == "Closing") {
-        spec.stop = Some(StopPolicy::Hold);
-        let why = "is closed by its status, and here by spec.stop";
-        root.log()
-            .note("status.state", state, why, "set stop to None to open it");
+        spec.stop_policy = Some(StopPolicy::Hold);
+        let why = "is closed by its status, and here by spec.stopPolicy";
+        root.log().note(
+            "status.state",
+            state,
+            why,
+            "set stopPolicy to None to open it",
+        );
     }
 }

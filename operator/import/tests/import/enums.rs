@@ -1,5 +1,7 @@
 //! Words that are one of a few, and fields that say the same.
 
+use serde_json::json;
+
 use super::{notes, object, of};
 
 const POD: &str = "template: {spec: {containers: [{name: pytorch, image: 'i:1', resources: {limits: {cpu: 1, memory: 1Gi}}}]}}";
@@ -134,15 +136,16 @@ fn limits_of_elastic_jobs_that_make_no_sense_are_told() {
 }
 
 #[test]
-fn a_weight_between_thousandths_is_told() {
+fn a_weight_is_the_same_here() {
     let text = |weight: &str| {
         format!(
             "apiVersion: kueue.x-k8s.io/v1beta2\nkind: Cohort\nmetadata: {{name: a}}\nspec: {{fairSharing: {{weight: {weight}}}}}\n"
         )
     };
     assert_eq!(notes(&text("2500m")), Vec::<String>::new());
-    assert_eq!(object(&text("2500m"))["spec"]["weight"], 2500);
-    assert!(notes(&text("300u"))[0].contains("whole thousandths"));
+    assert_eq!(object(&text("2500m"))["spec"]["weight"], "2500m");
+    // What is absent is 1 in both.
+    assert_eq!(object(&text("1"))["spec"]["weight"], json!(null));
 }
 
 #[test]

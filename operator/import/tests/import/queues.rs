@@ -24,7 +24,7 @@ fn printed(imported: &[Imported]) -> Vec<(String, Value)> {
         .map(|object| {
             let object = serde_json::to_value(object).unwrap();
             let name = object["metadata"]["name"].as_str().unwrap().to_owned();
-            (name, object["spec"]["parent"].clone())
+            (name, object["spec"]["parentName"].clone())
         })
         .collect()
 }
@@ -96,7 +96,7 @@ fn the_root_of_volcano_is_made_once() {
 /// Kueue has a ClusterQueue and a cohort of one name; here both are Queues.
 #[test]
 fn a_cluster_queue_with_the_name_of_a_cohort_is_an_error() {
-    let wanted = "is the name of a cohort too, which Kueue keeps apart, and both are Queues here: rename the ClusterQueue, and clusterQueue of its LocalQueues, or the cohort";
+    let wanted = "is the name of a cohort too, which Kueue keeps apart, and both are queues here: rename the ClusterQueue, and clusterQueue of its LocalQueues, or the cohort";
     let clash = kueue("ClusterQueue", "research", "{cohort: research}");
     let member = kueue("ClusterQueue", "vision", "{cohort: research}");
     let alone = kueue("ClusterQueue", "research", "{}");
@@ -156,7 +156,7 @@ fn a_parent_of_another_system_is_told() {
 /// `kubectl apply` drops what it applied before and no longer finds.
 #[test]
 fn what_applying_drops_changes_or_adds_of_an_existing_queue_is_told() {
-    let existing = "apiVersion: trellis.dev/v1alpha1\nkind: TrainingQueue\nmetadata: {name: vision}\nspec: {parent: research, defaultFor: {}, weight: 2000}\n";
+    let existing = "apiVersion: trellis.dev/v1alpha1\nkind: TrainingQueue\nmetadata: {name: vision}\nspec: {parentName: research, defaultFor: {}, weight: 2}\n";
     let text = kueue(
         "ClusterQueue",
         "vision",
@@ -173,9 +173,9 @@ fn what_applying_drops_changes_or_adds_of_an_existing_queue_is_told() {
     };
     let told = told(&with(existing)[0]);
     for wanted in [
-        "spec.parent: \"research\" stands in the queue \"vision\" of the cluster, and applying this makes it \"root\"",
+        "spec.parentName: \"research\" stands in the queue \"vision\" of the cluster, and applying this makes it \"root\"",
         "spec.defaultFor: {} stands in the queue \"vision\" of the cluster, and applying this drops it",
-        "spec.order: \"StrictFIFO\" is not in the queue \"vision\" of the cluster, and applying this adds it",
+        "spec.queueingStrategy: \"StrictFIFO\" is not in the queue \"vision\" of the cluster, and applying this adds it",
     ] {
         assert!(
             told.iter().any(|n| n.starts_with(wanted)),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use k8s_openapi::jiff::Timestamp;
 use trellis_api::job::JobPhase;
 use trellis_api::pod_group::{Plan, PodGroupPhase};
-use trellis_api::queue::QueueOrder;
+use trellis_api::queue::QueueingStrategy;
 use trellis_api::{PodGroup, TrainingJob};
 use trellis_scheduler::{Engine, Node, NodeName, Time};
 
@@ -130,7 +130,7 @@ pub(super) fn waits<'a>(
 /// Whether a queue starts its jobs strictly in order.
 pub(super) fn is_strict(snapshot: &Snapshot, queue: &str) -> bool {
     let queue = snapshot.queues.as_ref().and_then(|all| all.get(queue));
-    queue.is_some_and(|q| q.spec.order == Some(QueueOrder::StrictFifo))
+    queue.is_some_and(|q| q.spec.queueing_strategy == Some(QueueingStrategy::StrictFifo))
 }
 
 /// In a queue that starts its jobs strictly in order, who waits stands in the way

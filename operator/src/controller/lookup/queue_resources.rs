@@ -22,13 +22,13 @@ pub fn queue_resources<Q: Borrow<TrainingQueue>>(
     let mut found = stated(queue);
     // Queues may name each other as parents.
     let mut passed = BTreeSet::from([name(queue)]);
-    let mut parent = queue.spec.parent.clone();
+    let mut parent = queue.spec.parent_name.clone();
     while let Some(above) = parent.filter(|parent| passed.insert(parent.clone())) {
         let Some(above) = get(&above) else {
             break;
         };
         found = found.or(stated(above.borrow()));
-        parent = above.borrow().spec.parent.clone();
+        parent = above.borrow().spec.parent_name.clone();
     }
     found
 }
@@ -48,7 +48,7 @@ mod tests {
     fn queue(name: &str, parent: Option<&str>, per_gpu: Value) -> TrainingQueue {
         serde_json::from_value(json!({
             "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingQueue",
-            "metadata": {"name": name}, "spec": {"parent": parent, "resourcesPerGPU": per_gpu},
+            "metadata": {"name": name}, "spec": {"parentName": parent, "resourcesPerGPU": per_gpu},
         }))
         .unwrap()
     }

@@ -9,7 +9,7 @@ use kube::api::{ObjectMeta, TypeMeta};
 use serde_json::{Value, json};
 use trellis_api::queue::DecayedUsage;
 use trellis_api::visibility::{Amount, QueueResource, QueueState, Served};
-use trellis_api::{Reason, TrainingQueue};
+use trellis_api::{Quantity, Reason, TrainingQueue};
 use trellis_scheduler::{QueueName, ResourceName, Snapshot, StandingLine};
 
 use super::jobs::at;
@@ -67,8 +67,11 @@ fn row(
             creation_timestamp: queue.metadata.creation_timestamp.clone(),
             ..ObjectMeta::default()
         },
-        parent: queue.spec.parent.clone(),
-        weight: queue.spec.weight.unwrap_or(1000),
+        parent: queue.spec.parent_name.clone(),
+        weight: {
+            let weight = queue.spec.weight.clone();
+            weight.unwrap_or_else(|| Quantity::from_units(1))
+        },
         active: active.map(|condition| condition.status == "True"),
         reason: active.map(|condition| {
             let word = Value::String(condition.reason.clone());
@@ -133,7 +136,11 @@ impl Row for QueueState {
         Column::text("Nominal", "Devices of its own quota."),
         Column::text("Borrowed", "Devices that it holds beyond its quota."),
         Column::text("Active", "Whether it starts jobs."),
-        Column::number("Weight", "What its share is divided by, in thousandths.").wide(),
+        Column::text(
+            "Weight",
+            "Its share of turns, relative to the other queues.",
+        )
+        .wide(),
         Column::text("Reason", "Why it starts jobs or does not.").wide(),
     ];
 
@@ -162,7 +169,7 @@ impl Row for QueueState {
                 self.active
                     .map_or("Unknown", |active| if active { "True" } else { "False" })
             ),
-            json!(self.weight),
+            json!(self.weight.to_string()),
             json!(self.reason.map(Reason::as_str).unwrap_or_default()),
         ]
     }
@@ -181,7 +188,7 @@ mod tests {
     fn queue(name: &str, active: &str) -> Arc<TrainingQueue> {
         let queue = json!({
             "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingQueue", "metadata": {"name": name},
-            "spec": {"parent": "all", "weight": 2000},
+            "spec": {"parentName": "all", "weight": 2},
             "status": {"conditions": [{"type": "Active", "status": active, "reason": "QueueStopped",
                 "message": "stopped", "lastTransitionTime": "2026-01-01T00:00:00Z"}]},
         });

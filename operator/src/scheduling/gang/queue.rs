@@ -4,7 +4,8 @@
 use trellis_api::job::TolerationEffect;
 use trellis_api::quantity::Amount;
 use trellis_api::queue::{
-    self, BorrowWithinPolicy, QueueOrder, QueuePreemption, QueueSpec, QueueStatus, StopPolicy,
+    self, BackfillPolicy, BorrowWithinCohortPolicy, QueuePreemption, QueueSpec, QueueStatus,
+    QueueingStrategy, StopPolicy,
 };
 use trellis_api::{Quantity, ResourceFlavorSpec, TopologySpec};
 use trellis_scheduler::{
@@ -19,20 +20,19 @@ use crate::scheduling::constraints;
 /// The engine's form of a queue.
 #[must_use]
 pub fn queue(name: &str, spec: &QueueSpec) -> Queue {
-    let weight = spec.weight.and_then(|w| u32::try_from(w).ok());
     Queue {
-        parent: spec.parent.as_deref().map(QueueName::new),
-        weight: weight.map_or_else(Weight::default, Weight::from_thousandths),
-        order: match spec.order.unwrap_or_default() {
-            QueueOrder::Priority => trellis_scheduler::QueueOrder::Priority,
-            QueueOrder::StrictFifo => trellis_scheduler::QueueOrder::StrictFifo,
+        parent: spec.parent_name.as_deref().map(QueueName::new),
+        weight: Weight::from_thousandths(spec.weight_thousandths()),
+        order: match spec.queueing_strategy.unwrap_or_default() {
+            QueueingStrategy::BestEffortFifo => trellis_scheduler::QueueOrder::Priority,
+            QueueingStrategy::StrictFifo => trellis_scheduler::QueueOrder::StrictFifo,
         },
         resource_groups: spec.resource_groups.iter().map(resource_group).collect(),
         preemption: spec.preemption.as_ref().map(preemption).unwrap_or_default(),
-        backfill: spec.backfill.unwrap_or(true),
+        backfill: spec.backfill_policy.unwrap_or_default() == BackfillPolicy::WithoutDelay,
         default_runtime: spec.default_runtime_seconds.map(seconds),
         max_min_runtime: spec.max_min_runtime_seconds.map(seconds),
-        stop: match spec.stop.unwrap_or_default() {
+        stop: match spec.stop_policy.unwrap_or_default() {
             StopPolicy::None => Stop::None,
             StopPolicy::Hold => Stop::Hold,
             StopPolicy::HoldAndDrain => Stop::HoldAndDrain,
@@ -42,22 +42,24 @@ pub fn queue(name: &str, spec: &QueueSpec) -> Queue {
 }
 
 fn preemption(of: &QueuePreemption) -> Preemption {
-    let within = of.borrow_within.clone().unwrap_or_default();
+    let within = of.borrow_within_cohort.clone().unwrap_or_default();
     Preemption {
-        within_queue: match of.within_queue.unwrap_or_default() {
-            queue::WithinQueue::Never => WithinQueue::Never,
-            queue::WithinQueue::LowerPriority => WithinQueue::LowerPriority,
-            queue::WithinQueue::LowerOrNewerEqualPriority => WithinQueue::LowerOrNewerEqualPriority,
+        within_queue: match of.within_cluster_queue.unwrap_or_default() {
+            queue::WithinClusterQueue::Never => WithinQueue::Never,
+            queue::WithinClusterQueue::LowerPriority => WithinQueue::LowerPriority,
+            queue::WithinClusterQueue::LowerOrNewerEqualPriority => {
+                WithinQueue::LowerOrNewerEqualPriority
+            }
         },
-        reclaim: match of.reclaim.unwrap_or_default() {
-            queue::Reclaim::Never => Reclaim::Never,
-            queue::Reclaim::LowerPriority => Reclaim::LowerPriority,
-            queue::Reclaim::Any => Reclaim::Any,
+        reclaim: match of.reclaim_within_cohort.unwrap_or_default() {
+            queue::ReclaimWithinCohort::Never => Reclaim::Never,
+            queue::ReclaimWithinCohort::LowerPriority => Reclaim::LowerPriority,
+            queue::ReclaimWithinCohort::Any => Reclaim::Any,
         },
         borrow_within: match within.policy.unwrap_or_default() {
-            BorrowWithinPolicy::Never => BorrowWithin::Never,
-            BorrowWithinPolicy::LowerPriority => BorrowWithin::LowerPriority {
-                max_priority: within.max_priority,
+            BorrowWithinCohortPolicy::Never => BorrowWithin::Never,
+            BorrowWithinCohortPolicy::LowerPriority => BorrowWithin::LowerPriority {
+                max_priority: within.max_priority_threshold,
             },
         },
     }
@@ -66,7 +68,7 @@ fn preemption(of: &QueuePreemption) -> Preemption {
 fn resource_group(group: &trellis_api::queue::ResourceGroup) -> ResourceGroup {
     let flavors = group.flavors.iter().map(|flavor| FlavorQuotas {
         flavor: FlavorName::new(flavor.name.as_str()),
-        quotas: flavor.quotas.iter().map(quota).collect(),
+        quotas: flavor.resources.iter().map(quota).collect(),
     });
     ResourceGroup {
         flavors: flavors.collect(),
@@ -74,11 +76,12 @@ fn resource_group(group: &trellis_api::queue::ResourceGroup) -> ResourceGroup {
 }
 
 fn quota(quota: &trellis_api::queue::ResourceQuota) -> (ResourceName, Quota) {
-    let name = quota.resource.as_str();
+    let name = quota.name.as_str();
     // An unreadable amount is none: the queue stops itself, not another.
-    let units = |q: &Quantity| base_units(name, q.amount().unwrap_or(Amount::ZERO)).max(0);
+    let of_amount = |amount: Amount| base_units(name, amount).max(0);
+    let units = |q: &Quantity| of_amount(q.amount().unwrap_or(Amount::ZERO));
     let amounts = Quota {
-        nominal: units(&quota.nominal),
+        nominal: of_amount(quota.nominal_amount().unwrap_or(Amount::ZERO)),
         borrowing_limit: quota.borrowing_limit.as_ref().map(units),
         lending_limit: quota.lending_limit.as_ref().map(units),
     };

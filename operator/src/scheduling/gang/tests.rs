@@ -159,9 +159,9 @@ fn a_queue_says_whom_it_preempts_and_what_backfill_plans_with() {
     assert!(quiet.backfill);
     assert_eq!((quiet.default_runtime, quiet.max_min_runtime), (None, None));
     let loud = of(json!({
-        "preemption": {"withinQueue": "LowerOrNewerEqualPriority", "reclaim": "Any",
-            "borrowWithin": {"policy": "LowerPriority", "maxPriority": 7}},
-        "backfill": false, "defaultRuntimeSeconds": 60, "maxMinRuntimeSeconds": 5, "stop": "HoldAndDrain",
+        "preemption": {"withinClusterQueue": "LowerOrNewerEqualPriority", "reclaimWithinCohort": "Any",
+            "borrowWithinCohort": {"policy": "LowerPriority", "maxPriorityThreshold": 7}},
+        "backfillPolicy": "Never", "defaultRuntimeSeconds": 60, "maxMinRuntimeSeconds": 5, "stopPolicy": "HoldAndDrain",
     }));
     let expected = Preemption {
         within_queue: WithinQueue::LowerOrNewerEqualPriority,

@@ -145,7 +145,7 @@ async fn a_queue_that_moves_in_the_tree_has_quota_policies_read_anew() {
         let queue: TrainingQueue = decoded(json!({
             "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingQueue",
             "metadata": {"name": "q", "uid": "q", "generation": generation},
-            "spec": {"parent": parent},
+            "spec": {"parentName": parent},
         }));
         case.watched.apply(Key::new("", "q"), queue);
         case.world.quotas.version()

@@ -47,8 +47,8 @@ fn authorize_job(
 ) -> (JobDecision, Result<(), NotAuthorized>) {
     let queue: QueueSpec = from_value(json!({
         "namespaceSelector": {},
-        "resourceGroups": [{"resources": ["cpu"], "flavors": [
-            {"name": "h100", "quotas": [{"resource": "cpu", "nominal": "1"}]}]}],
+        "resourceGroups": [{"coveredResources": ["cpu"], "flavors": [
+            {"name": "h100", "resources": [{"name": "cpu", "nominalQuota": "1"}]}]}],
     }))
     .unwrap();
     let none = BTreeMap::new();

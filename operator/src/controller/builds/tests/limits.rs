@@ -76,10 +76,10 @@ fn who_cannot_be_compiled_any_more_draws_on_the_limits_of_now() {
     let half = json!({"resources": [{"resource": "cpu", "percentOfQueue": 50}]});
     case.limit("half", json!({"limits": half}));
     assert_eq!(draws(&case), expected);
-    let quotas = json!([{"resource": "cpu", "nominal": 100}]);
+    let quotas = json!([{"name": "cpu", "nominalQuota": 100}]);
     let mut queue = case.queue_of("default");
     queue.spec.resource_groups = serde_json::from_value(json!([
-        {"resources": ["cpu"], "flavors": [{"name": "default", "quotas": quotas}]},
+        {"coveredResources": ["cpu"], "flavors": [{"name": "default", "resources": quotas}]},
     ]))
     .unwrap();
     case.queue_is(queue);

@@ -29,7 +29,7 @@ fn per_gpu(cpu: u32, memory: &str) -> Value {
 fn waiting_job_gets_what_profile_and_queues_state_by_now() {
     let builds = Builds::default();
     let mut case = Case::of_gpus();
-    case.queue_with("default", json!({"defaultFor": {}, "parent": "root"}));
+    case.queue_with("default", json!({"defaultFor": {}, "parentName": "root"}));
     assert_eq!(case.resources(&builds), Err(Reason::ResourcesMissing));
     let build = builds.of(&key(), &mut case.look(), &Arc::default());
     let held = build.result.as_ref().unwrap_err();
@@ -46,7 +46,7 @@ fn waiting_job_gets_what_profile_and_queues_state_by_now() {
     assert_eq!(case.resources(&builds), is("40", "256Gi"));
     case.queue_with(
         "default",
-        json!({"defaultFor": {}, "parent": "root", "resourcesPerGPU": {"cpu": 8}}),
+        json!({"defaultFor": {}, "parentName": "root", "resourcesPerGPU": {"cpu": 8}}),
     );
     assert_eq!(case.resources(&builds), is("64", "256Gi"));
     case.profile_with("p", json!({"resourcesPerGPU": {"memory": "128Gi"}}));

@@ -285,7 +285,7 @@ fn smallest_change(change: &Change, snapshot: &Snapshot) -> SmallestChange {
                     queue: raise.queue.as_str().to_owned(),
                     field: match raise.borrowing_limit {
                         true => "borrowingLimit".to_owned(),
-                        false => "nominal".to_owned(),
+                        false => "nominalQuota".to_owned(),
                     },
                     flavor: raise.flavor.as_ref().map(|f| f.as_str().to_owned()),
                     resource: raise.resource.as_str().to_owned(),

@@ -149,7 +149,7 @@ mod tests {
             "protected": [{"job": {"namespace": "b", "name": "two"}, "until": "2026-11-21T15:30:00Z"}],
             "reservedNodes": ["n1"],
             "smallestChange": {
-                "raiseQuotas": [{"queue": "theirs", "field": "nominal", "resource": "cpu", "by": "1"}],
+                "raiseQuotas": [{"queue": "theirs", "field": "nominalQuota", "resource": "cpu", "by": "1"}],
                 "free": [{"node": "n1", "amounts": [], "heldBy": [
                     {"namespace": "d", "name": "holds", "amounts": []},
                 ]}],

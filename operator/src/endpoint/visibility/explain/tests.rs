@@ -167,7 +167,7 @@ fn a_quota_that_is_too_small_is_told_with_what_would_do() {
     let raised = &told.smallest_change.as_ref().unwrap().raise_quotas[0];
     assert_eq!(
         (raised.field.as_str(), raised.by.as_str()),
-        ("nominal", "1")
+        ("nominalQuota", "1")
     );
 }
 

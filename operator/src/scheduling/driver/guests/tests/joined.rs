@@ -100,8 +100,8 @@ async fn who_joins_is_where_the_flavor_lets_it_be() {
     let queue: TrainingQueue = decoded(json!({
         "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingQueue", "metadata": {"name": "default"},
         "spec": {"namespaceSelector": {}, "defaultFor": {}, "resourceGroups": [
-            {"resources": [GPU], "flavors": [
-                {"name": "spot", "quotas": [{"resource": GPU, "nominal": "8"}]}]}]},
+            {"coveredResources": [GPU], "flavors": [
+                {"name": "spot", "resources": [{"name": GPU, "nominalQuota": "8"}]}]}]},
     }));
     scene.watched.apply(Key::new("", "n0"), node);
     scene.watched.apply(Key::new("", "spot"), flavor);
@@ -121,11 +121,12 @@ async fn who_joins_is_where_the_flavor_lets_it_be() {
 #[tokio::test]
 async fn what_is_held_is_charged_to_the_flavors_that_were_given() {
     let mut scene = Scene::new();
-    let quota = |name: &str| json!({"name": name, "quotas": [{"resource": GPU, "nominal": "8"}]});
+    let quota =
+        |name: &str| json!({"name": name, "resources": [{"name": GPU, "nominalQuota": "8"}]});
     let queue: TrainingQueue = decoded(json!({
         "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingQueue", "metadata": {"name": "default"},
         "spec": {"namespaceSelector": {}, "defaultFor": {}, "resourceGroups": [
-            {"resources": [GPU], "flavors": [quota("first"), quota("second")]}]},
+            {"coveredResources": [GPU], "flavors": [quota("first"), quota("second")]}]},
     }));
     for name in ["first", "second"] {
         let flavor: trellis_api::ResourceFlavor = decoded(json!({

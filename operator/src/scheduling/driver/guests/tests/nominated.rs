@@ -36,7 +36,7 @@ impl Scene {
         let queue: TrainingQueue = decoded(json!({
             "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingQueue", "metadata": {"name": "default"},
             "spec": {"namespaceSelector": {}, "defaultFor": {},
-                "preemption": {"withinQueue": "LowerPriority"}},
+                "preemption": {"withinClusterQueue": "LowerPriority"}},
         }));
         scene.watched.apply(Key::new("", "default"), queue);
         scene.see_bound(low(), &[]);

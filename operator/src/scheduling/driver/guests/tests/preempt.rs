@@ -16,7 +16,7 @@ impl Scene {
             "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingQueue",
             "metadata": {"name": "default", "generation": 2},
             "spec": {"namespaceSelector": {}, "defaultFor": {},
-                "preemption": {"withinQueue": "LowerPriority"}},
+                "preemption": {"withinClusterQueue": "LowerPriority"}},
         }));
         scene.watched.apply(Key::new("", "default"), queue);
         scene
