@@ -2,8 +2,8 @@
 //!
 //! Gangs behind it in the queue may start if they end before its quota is free by
 //! known ends, or leave enough of it. A head that waits for other queues, with no known
-//! end, keeps nothing from a gang that stays within the nominal quota of the queue: that
-//! quota would be idle without end.
+//! end, keeps nothing from a gang that stays within the nominal quota of the queue, or
+//! borrows only what the head is not short of: that quota would be idle without end.
 //!
 //! A head that asks for no more than the nominal quota of its queue, or of a queue above
 //! that, is an *owner*: what it waits for is lent to other queues, so that gangs below its

@@ -155,8 +155,8 @@ impl Engine {
     /// It evicts no gang on a place that is kept for a head before it, unless it has
     /// given that back by then: what the head counts on to become free there is the
     /// head's. But a place that is kept for a head whose start is not known does not keep
-    /// a gang within the nominal quota of its queue from reclaiming what is owed there,
-    /// or it might wait for ever. Empty: it may not start at all, though others made room;
+    /// a gang from reclaiming what is owed there, as long as it borrows nothing that it
+    /// lacks: it might wait for ever. Empty: it may not start at all, though others made room;
     /// `wake` learns when that may have changed.
     pub(super) fn eviction_grounds(
         &mut self,
@@ -195,7 +195,8 @@ impl Engine {
         let mut grounds = vec![ground(&kept, Right::OfPolicy)];
         let all = kept.len();
         kept.retain(|head| head.plan.start.is_some());
-        if kept.len() < all && self.is_within_nominal(gang, way) && self.reclaims(gang) {
+        let may_be_owed = self.is_partly_within_nominal(gang, way) && self.reclaims(gang);
+        if kept.len() < all && may_be_owed {
             grounds.push(ground(&kept, Right::Reclaim));
         }
         grounds

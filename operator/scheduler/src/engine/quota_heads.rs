@@ -61,9 +61,9 @@ impl Engine {
 
     /// Checks that a gang leaves the quota that gangs before it wait for: in its queue,
     /// and where it would borrow what is another's own. Surplus leaves it to all gangs; a
-    /// gang that has quota kept takes nothing from another. A gang within the nominal quota
-    /// of its queue need not leave it to a head that waits for other queues. `evicts`: other
-    /// gangs would leave for it.
+    /// gang that has quota kept takes nothing from another. A gang that borrows nothing of
+    /// which the head of its queue is short need not leave quota to a head that waits for
+    /// other queues. `evicts`: other gangs would leave for it.
     ///
     /// # Errors
     ///
@@ -89,16 +89,17 @@ impl Engine {
             preemptible,
             ..stay
         };
-        let is_within_nominal = self.is_within_nominal(gang, way);
         self.quota_head(&gang.queue);
         if let Some(head) = self.backfill.quota.get(&gang.queue)
             && head.key < OrderKey::of(gang)
-            && !(head.waits_for_other_queues && is_within_nominal)
+            && !(head.waits_for_other_queues
+                && !gang.surplus
+                && !head.is_lent_to(&mut self.queues, asks, false))
             && !head.lets(&stay, &mut self.queues, asks, now)
         {
             return Err(self.quota_is_kept(head, way, &gang.queue));
         }
-        if is_within_nominal {
+        if self.is_within_nominal(gang, way) {
             return Ok(());
         }
         // The owner need not be able to make it leave again.
@@ -147,11 +148,24 @@ impl Engine {
     }
 
     /// True if a gang stays within the nominal quota of its queue. Surplus never does.
-    pub(super) fn is_within_nominal(&self, gang: &Gang, way: &Way) -> bool {
+    fn is_within_nominal(&self, gang: &Gang, way: &Way) -> bool {
         let leaf = self.queues.leaf(&gang.queue).filter(|_| !gang.surplus);
         leaf.is_some_and(|leaf| {
             let tree = self.queues.tree();
             tree.lowest_within(leaf, &way.demand, &Demand::default()) == Some(leaf)
+        })
+    }
+
+    /// True if a gang stays within the nominal quota of its queue with some resource.
+    pub(super) fn is_partly_within_nominal(&self, gang: &Gang, way: &Way) -> bool {
+        let leaf = self.queues.leaf(&gang.queue).filter(|_| !gang.surplus);
+        leaf.is_some_and(|leaf| {
+            let tree = self.queues.tree();
+            let mut demand = way.demand.iter();
+            demand.any(|(what, need)| {
+                let alone: Demand = std::iter::once((what, need)).collect();
+                tree.guaranteed(leaf, what).is_some() && !tree.borrows(leaf, &alone)
+            })
         })
     }
 

@@ -42,6 +42,8 @@ pub(crate) struct Budget<'c> {
     /// What may be asked of queues, and how much may leave before that is to be
     /// looked at again.
     claims: BTreeMap<(QueueIdx, View), Option<(Claimed, i128)>>,
+    /// Whether the queue would borrow some of what it lacks. None: to be looked at.
+    borrows: Option<bool>,
 }
 
 /// What is held, of which it depends who may ask for what.
@@ -78,6 +80,7 @@ impl<'c> Budget<'c> {
             left: Amounts::new(),
             surplus: BTreeMap::new(),
             claims: BTreeMap::new(),
+            borrows: None,
         };
         budget.look(queues);
         budget.owed = budget.lacking.clone().unwrap_or_default();
@@ -105,7 +108,7 @@ impl<'c> Budget<'c> {
         self.note(queue, demand, -1);
         if queue == self.queue {
             // A claim on what would have been borrowed may be one on what is owed by now.
-            self.claims.clear();
+            self.forget_claims();
         }
         for (what, left) in &mut self.left {
             *left = left.saturating_add(demand.amount(*what));
@@ -195,7 +198,7 @@ impl<'c> Budget<'c> {
         }
         let more = scarce.len() > before;
         if more {
-            self.claims.clear();
+            self.forget_claims();
         }
         more
     }
@@ -241,7 +244,7 @@ impl<'c> Budget<'c> {
         }
         if queue == self.queue {
             // A claim on what would have been borrowed may be one on what is owed by now.
-            self.claims.clear();
+            self.forget_claims();
         }
     }
 
@@ -326,6 +329,28 @@ impl<'c> Budget<'c> {
         let is_known = !scarce.is_empty() || !self.owed.is_empty();
         let owed = || self.owed.iter().any(|(w, _)| *w == what);
         !is_known || owed() || scarce.contains(&what.resource)
+    }
+
+    /// True if the queue would borrow some of what it lacks, with the victims so far gone,
+    /// and as if there were no surplus.
+    pub(crate) fn borrows_what_lacks(&mut self, queues: &mut Queues) -> bool {
+        if let Some(borrows) = self.borrows {
+            return borrows;
+        }
+        self.tell(queues);
+        let lacking = self.demand.iter().filter(|(what, _)| self.lacks(*what));
+        let lacking: Demand = lacking.collect();
+        self.shift_surplus(queues, -1);
+        let borrows = queues.tree().borrows(self.queue, &lacking);
+        self.shift_surplus(queues, 1);
+        self.borrows = Some(borrows);
+        borrows
+    }
+
+    /// What may be asked of queues is to be looked at again.
+    fn forget_claims(&mut self) {
+        self.claims.clear();
+        self.borrows = None;
     }
 
     /// True if the queue is still owed what another holds, with the victims so far gone.

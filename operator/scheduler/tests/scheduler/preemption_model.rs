@@ -155,6 +155,8 @@ const TEAMS: [&str; 3] = ["a", "b", "c"];
 #[derive(Clone, Debug)]
 struct Team {
     nominal: i64,
+    /// Cores of nominal quota. None: plenty.
+    cores: Option<i64>,
     borrowing_limit: Option<i64>,
     preemption: Preemption,
 }
@@ -176,9 +178,11 @@ fn any_team() -> impl Strategy<Value = Team> {
             .prop_map(|max_priority| BorrowWithin::LowerPriority { max_priority })
     ];
     let limit = prop::option::weighted(0.3, 0..6_i64);
-    (0..6_i64, limit, within, reclaim, borrow).prop_map(
-        |(nominal, borrowing_limit, within_queue, reclaim, borrow_within)| Team {
+    let cores = prop::option::weighted(0.5, 0..6_i64);
+    ((0..6_i64, cores), limit, within, reclaim, borrow).prop_map(
+        |((nominal, cores), borrowing_limit, within_queue, reclaim, borrow_within)| Team {
             nominal,
+            cores,
             borrowing_limit,
             preemption: Preemption {
                 within_queue,
@@ -198,7 +202,8 @@ proptest! {
     fn nobody_preempts_in_circles(
         teams in prop::collection::vec(any_team(), 3),
         gangs in prop::collection::vec(
-            (0..3_usize, 1..5_u32, 0..3_i32, prop::bool::weighted(0.8)), 1..14,
+            (0..3_usize, 1..5_u32, (0..3_i64, 0..3_i64), 0..3_i32, prop::bool::weighted(0.8)),
+            1..14,
         ),
     ) {
         let mut engine = Engine::with_decay(Decay::half_life(0));
@@ -208,7 +213,8 @@ proptest! {
         engine.apply_queue(Queue::new(QueueName::new("all")));
         for (name, team) in TEAMS.iter().zip(&teams) {
             let quota = Quota { nominal: team.nominal, borrowing_limit: team.borrowing_limit, lending_limit: None };
-            let cpu = Quota { nominal: 1 << 40, ..Quota::default() };
+            let cores = team.cores.map_or(1 << 40, |cores| cores * 1_000);
+            let cpu = Quota { nominal: cores, ..Quota::default() };
             let quotas = [(ResourceName::new(GPU), quota), (ResourceName::new("cpu"), cpu)];
             engine.apply_queue(Queue {
                 parent: Some(QueueName::new("all")),
@@ -222,13 +228,13 @@ proptest! {
         let mut coming = gangs.iter().enumerate();
         while quiet < 3 {
             second += 1;
-            if let Some((at, (team, pods, priority, preempts))) = coming.next() {
+            if let Some((at, (team, pods, (cores, gpus), priority, preempts))) = coming.next() {
                 engine.apply_gang(Gang {
                     priority: *priority,
                     preempts: *preempts,
                     submitted: Time::from_millis(second),
                     queue: QueueName::new(TEAMS[*team]),
-                    ..workers(&format!("g{at}"), *pods, gpu(1, 1))
+                    ..workers(&format!("g{at}"), *pods, gpu(*cores, *gpus))
                 });
             }
             let decisions = engine.cycle(Time::from_millis(second * 1_000));

@@ -94,6 +94,67 @@ fn who_was_preempted_and_borrows_preempts_nobody() {
     }
 }
 
+/// Cores are idle, or 1 of the 8 that it needs is missing.
+#[test]
+fn gang_that_was_preempted_reclaims_what_it_lacks_and_would_not_borrow() {
+    for (cores, expected) in [(100, "!again borrows"), (4, "-again QuotaExceeded")] {
+        let mut engine = engine(gpu_nodes(1));
+        let queue = |name: &str, parent: Option<&str>, nominal, cores: i64| {
+            let mut queue = below(name, parent, nominal, RECLAIM);
+            for flavor in queue
+                .resource_groups
+                .iter_mut()
+                .flat_map(|g| &mut g.flavors)
+            {
+                let name = ResourceName::new("cpu");
+                flavor.quotas.insert(name, gpus(cores * 1_000));
+            }
+            queue
+        };
+        engine.apply_queue(queue("all", None, 0, cores));
+        engine.apply_queue(queue("a", Some("all"), 8, 4));
+        engine.apply_queue(queue("b", Some("all"), 0, 0));
+        let one = |queue: &str, name: &str, cores| Gang {
+            queue: QueueName::new(queue),
+            ..workers(name, 1, gpu(cores, 8))
+        };
+        engine.apply_gang(one("b", "borrows", 1));
+        assert_eq!(at(&mut engine, seconds(0)), ["+borrows"]);
+        engine.apply_gang(Gang {
+            preempted: true,
+            ..one("a", "again", 8)
+        });
+        assert_eq!(
+            at(&mut engine, seconds(1)),
+            [expected],
+            "{cores} idle cores"
+        );
+    }
+}
+
+/// It lacks 8 GPUs, and a gang of its queue gives back 4.
+#[test]
+fn gang_that_was_preempted_is_woken_when_it_borrows_no_longer() {
+    let mut engine = engine(gpu_nodes(2));
+    engine.apply_queue(below("all", None, 0, Preemption::default()));
+    engine.apply_queue(below("a", Some("all"), 8, RECLAIM));
+    engine.apply_queue(below("b", Some("all"), 8, RECLAIM));
+    engine.apply_gang(small("a", 0, "own", 4));
+    for name in ["b1", "b2", "b3"] {
+        engine.apply_gang(small("b", 0, name, 4));
+    }
+    assert_eq!(at(&mut engine, seconds(0)).len(), 4);
+    engine.apply_gang(Gang {
+        preempted: true,
+        ..small("a", 0, "again", 8)
+    });
+    assert_eq!(at(&mut engine, seconds(1)), ["-again QuotaExceeded"]);
+    engine.delete_gang(&id("own"));
+    let said = at(&mut engine, seconds(2));
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert!(said[0].starts_with("!again b"), "{said:?}");
+}
+
 #[test]
 fn what_would_be_borrowed_is_taken_from_lower_priority_alone() {
     let borrow = |max_priority| Preemption {

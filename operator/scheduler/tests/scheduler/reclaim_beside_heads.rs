@@ -3,7 +3,7 @@
 use crate::common::*;
 use crate::preemption::{at, seconds};
 use crate::preemption_queues::{RECLAIM, below, small};
-use trellis_scheduler::{Engine, Gang, Preemption, Queue, QueueName};
+use trellis_scheduler::{Engine, Gang, Preemption, Queue, QueueName, Quota, ResourceName};
 
 /// Teams `a` and `b` have 16 GPUs each below `all`; `b` holds all 32 of them.
 fn lent_out() -> Engine {
@@ -22,6 +22,33 @@ fn submitted(queue: &str, second: i64, name: &str, pods: u32) -> Gang {
         submitted: seconds(second),
         ..small(queue, 0, name, pods)
     }
+}
+
+/// A queue below another, with so many cores of nominal quota.
+fn with_cores(queue: Queue, cores: i64) -> Queue {
+    let quota = Quota {
+        nominal: cores * 1_000,
+        ..Quota::default()
+    };
+    let mut queue = queue;
+    for flavor in queue
+        .resource_groups
+        .iter_mut()
+        .flat_map(|g| &mut g.flavors)
+    {
+        flavor.quotas.insert(ResourceName::new("cpu"), quota);
+    }
+    queue
+}
+
+/// Team `a` has 4 cores of its own, beside its 16 GPUs, and `all` has 92 idle ones.
+fn few_cores(mut engine: Engine) -> Engine {
+    let all = below("all", None, 0, Preemption::default());
+    engine.apply_queue(with_cores(all, 92));
+    for team in ["a", "b"] {
+        engine.apply_queue(with_cores(below(team, Some("all"), 16, RECLAIM), 4));
+    }
+    engine
 }
 
 #[test]
@@ -54,6 +81,45 @@ fn a_gang_within_nominal_starts_while_the_head_waits_for_another_queue() {
     // Its own queue alone stands in the way now: no more of it starts before the head.
     engine.delete_gang(&id("b-own"));
     assert_eq!(at(&mut engine, seconds(1_001)), ["+large"]);
+}
+
+#[test]
+fn a_gang_that_borrows_idle_cores_reclaims_while_the_head_must_borrow_gpus() {
+    let mut engine = few_cores(lent_out());
+    engine.apply_gang(submitted("a", 100, "large", 24));
+    assert_eq!(at(&mut engine, seconds(100)), ["-large QuotaExceeded"]);
+    engine.apply_gang(submitted("a", 1_000, "own", 8));
+    assert_eq!(at(&mut engine, seconds(1_000)), ["!own borrows"]);
+}
+
+#[test]
+fn a_gang_that_borrows_idle_cores_starts_while_the_head_waits_for_gpus_of_another_queue() {
+    let mut engine = few_cores(lent_out());
+    engine.delete_gang(&id("borrows"));
+    engine.apply_gang(submitted("b", 1, "b-own", 16));
+    assert_eq!(at(&mut engine, seconds(1)), ["+b-own"]);
+    engine.apply_gang(submitted("a", 100, "large", 24));
+    assert_eq!(at(&mut engine, seconds(100)), ["-large QuotaExceeded"]);
+    engine.apply_gang(submitted("a", 1_000, "own", 8));
+    assert_eq!(at(&mut engine, seconds(1_000)), ["+own"]);
+}
+
+/// The head needs the cores that the later gang would borrow.
+#[test]
+fn a_gang_leaves_the_cores_that_it_would_borrow_to_the_head() {
+    let mut engine = few_cores(lent_out());
+    engine.delete_gang(&id("borrows"));
+    engine.apply_gang(submitted("b", 1, "b-own", 16));
+    assert_eq!(at(&mut engine, seconds(1)), ["+b-own"]);
+    let cores = |second, name: &str, gpus, cores| Gang {
+        submitted: seconds(second),
+        queue: QueueName::new("a"),
+        ..workers(name, 1, gpu(cores, gpus))
+    };
+    engine.apply_gang(cores(100, "large", 20, 80));
+    assert_eq!(at(&mut engine, seconds(100)), ["-large QuotaExceeded"]);
+    engine.apply_gang(cores(1_000, "own", 8, 5));
+    assert_eq!(at(&mut engine, seconds(1_000)), ["-own Reserved"]);
 }
 
 /// `a` holds 12 of its 16 GPUs, `b` all of its own.
@@ -137,37 +203,41 @@ fn a_gang_within_nominal_waits_for_a_head_within_the_quota_of_its_department() {
 /// The head waits for memory that no quota gives back, on the only node.
 #[test]
 fn a_gang_within_nominal_reclaims_on_nodes_kept_for_a_head_without_a_known_start() {
-    let mut engine = engine([gpu_node("n0", 8)]);
-    engine.apply_queue(below("all", None, 0, Preemption::default()));
-    for (team, nominal) in [("a", 8), ("b", 0)] {
-        let team = below(team, Some("all"), nominal, RECLAIM);
-        let memory = trellis_scheduler::Quota {
-            nominal: 1 << 60,
-            ..Default::default()
-        };
-        let mut team: Queue = team;
-        for group in &mut team.resource_groups {
-            for flavor in &mut group.flavors {
-                let name = trellis_scheduler::ResourceName::new("memory");
-                flavor.quotas.insert(name, memory);
+    // With 1 core of its own, team `a` would borrow 4 idle ones.
+    for cores in [8, 1] {
+        let mut engine = engine([gpu_node("n0", 8)]);
+        let all = below("all", None, 0, Preemption::default());
+        engine.apply_queue(with_cores(all, 88));
+        for (team, nominal) in [("a", 8), ("b", 0)] {
+            let mut team = with_cores(below(team, Some("all"), nominal, RECLAIM), cores);
+            let memory = Quota {
+                nominal: 1 << 60,
+                ..Quota::default()
+            };
+            for flavor in team.resource_groups.iter_mut().flat_map(|g| &mut g.flavors) {
+                flavor.quotas.insert(ResourceName::new("memory"), memory);
             }
+            engine.apply_queue(team);
         }
-        engine.apply_queue(team);
+        let one = |queue: &str, second: i64, name: &str, gpus: i64, gib: i64| Gang {
+            submitted: seconds(second),
+            queue: QueueName::new(queue),
+            ..workers(name, 1, gpu(4, gpus).with("memory", gib * GI))
+        };
+        engine.apply_gang(one("b", 0, "borrows", 8, 1_000));
+        assert_eq!(at(&mut engine, seconds(0)), ["+borrows"]);
+        engine.apply_gang(one("a", 100, "memory", 0, 500));
+        assert_eq!(
+            at(&mut engine, seconds(100)),
+            ["-memory InsufficientCapacity"]
+        );
+        engine.apply_gang(one("a", 110, "own", 8, 500));
+        assert_eq!(
+            at(&mut engine, seconds(110)),
+            ["!own borrows"],
+            "{cores} cores"
+        );
     }
-    let one = |queue: &str, second: i64, name: &str, gpus: i64, gib: i64| Gang {
-        submitted: seconds(second),
-        queue: QueueName::new(queue),
-        ..workers(name, 1, gpu(1, gpus).with("memory", gib * GI))
-    };
-    engine.apply_gang(one("b", 0, "borrows", 8, 1_000));
-    assert_eq!(at(&mut engine, seconds(0)), ["+borrows"]);
-    engine.apply_gang(one("a", 100, "memory", 0, 500));
-    assert_eq!(
-        at(&mut engine, seconds(100)),
-        ["-memory InsufficientCapacity"]
-    );
-    engine.apply_gang(one("a", 110, "own", 8, 500));
-    assert_eq!(at(&mut engine, seconds(110)), ["!own borrows"]);
 }
 
 /// The head asks for no more than the nominal quota of its queue, of which an older

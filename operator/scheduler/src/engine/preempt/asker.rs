@@ -19,6 +19,9 @@ pub(super) struct Asker<'a> {
     pub(super) demand: &'a Demand,
     pub(super) preemption: Preemption,
     pub(super) scope: Scope,
+    right: Right,
+    /// It had to leave its place for another.
+    preempted: bool,
 }
 
 /// The right by which a gang asks others to leave.
@@ -26,7 +29,8 @@ pub(super) struct Asker<'a> {
 pub(in crate::engine) enum Right {
     /// All that the policy of its queue says.
     OfPolicy,
-    /// Reclaim of what its queue is owed, and surplus.
+    /// Reclaim of what its queue is owed, and surplus, as long as it borrows nothing that
+    /// it lacks.
     Reclaim,
 }
 
@@ -63,6 +67,15 @@ impl Ask {
     /// True if it is owed, at best.
     pub(super) fn is_owed(&self) -> bool {
         self.at_best == Holds::Other(Claim::Owed)
+    }
+}
+
+impl Asker<'_> {
+    /// True if it may ask a candidate only as long as it borrows nothing that it lacks. The
+    /// gang that took the place of a preempted one would be next otherwise; surplus of its
+    /// own queue takes the place of no gang.
+    pub(super) fn must_not_borrow(&self, is_own_surplus: bool) -> bool {
+        self.right == Right::Reclaim || self.preempted && !is_own_surplus
     }
 }
 
@@ -105,22 +118,33 @@ impl Engine {
             Right::Reclaim => preemption.of_quota_alone(),
         };
         let queue = self.queues.leaf(&gang.queue)?;
-        // Who was preempted and borrows waits for what becomes free: else the one
-        // who took its place would be next. Surplus takes nobody's place.
-        let waits = preempted && self.queues.borrows_but_surplus(queue, &way.demand);
+        // Only a search tells of what there is too little room: see
+        // [`Asker::must_not_borrow`].
+        let waits = preempted && self.borrows_what_lacks_quota(queue, &way.demand);
         let scope = match policy::allows_any(&preemption) {
             _ if waits => Scope::OwnSurplus,
             true => Scope::Anyone,
             false => Scope::Surplus,
         };
-        let may_ask = scope == Scope::Anyone || self.queues.has_surplus();
+        // A gang that waits is woken when it borrows no longer.
+        let may_ask = waits || scope == Scope::Anyone || self.queues.has_surplus();
         may_ask.then_some(Asker {
             gang,
             queue,
             demand: &way.demand,
             preemption,
             scope,
+            right,
+            preempted,
         })
+    }
+
+    /// True if a queue would borrow some of that of which there is too little quota, as if
+    /// there were no surplus in the queue.
+    fn borrows_what_lacks_quota(&mut self, queue: QueueIdx, demand: &Demand) -> bool {
+        let lacks = self.queues.tree().lacks(queue, demand).into_iter();
+        let lacking: Demand = lacks.map(|lack| (lack.what, lack.needs)).collect();
+        self.queues.borrows_but_surplus(queue, &lacking)
     }
 
     /// The queues of which something may be asked.

@@ -205,6 +205,10 @@ impl Engine {
         budget: &mut Budget,
         (candidate, charge): (&Candidate, &Demand),
     ) -> Option<Because> {
+        let is_own_surplus = candidate.same_queue && candidate.is_surplus();
+        if asker.must_not_borrow(is_own_surplus) && budget.borrows_what_lacks(&mut self.queues) {
+            return None;
+        }
         if !candidate.terms.preemptible {
             let name = self.queues.tree().name(candidate.queue)?;
             if budget.guarantees(&self.queues, (name, candidate.queue), charge) {
