@@ -5,8 +5,8 @@ use crate::common::*;
 use crate::topology::{hall, near, node_at, used, whole};
 use proptest::prelude::*;
 use trellis_scheduler::{
-    Expression, Gang, Node, NodeSelectorTerm, Operator, Preference, Strategy as PlacementStrategy,
-    TaskGroup, TopologyMode,
+    Engine, Expression, Gang, Node, NodeSelectorTerm, Operator, Preference,
+    Strategy as PlacementStrategy, TaskGroup, TopologyMode,
 };
 
 use TopologyMode::{Preferred, Required};
@@ -229,6 +229,75 @@ fn group_that_makes_way_for_another_takes_the_rack_with_the_least_free_capacity(
     selector.insert("fast".into(), "yes".into());
     let gang = gang("w", vec![in_a_rack("big", 1, 8), fast]);
     assert_eq!(place(&mut engine, &gang), "big: a3-0*1, fast: a1-0*4");
+}
+
+/// `fast` fits into `c1` alone, where `big` would go first. Every other rack has a node of 12
+/// GPUs.
+fn colliding_groups(prefers: Option<(&str, &str)>) -> Gang {
+    let in_a_rack = |name: &str, count, gpus| TaskGroup {
+        topology: near("rack", Required),
+        ..group(name, count, gpu(1, gpus))
+    };
+    let mut fast = in_a_rack("fast", 4, 2);
+    let selector = &mut fast.constraints.node_selector;
+    selector.insert("fast".into(), "yes".into());
+    let mut gang = gang("w", vec![in_a_rack("big", 1, 8), fast]);
+    if let Some((key, value)) = prefers {
+        prefer(&mut gang, key, value);
+    }
+    gang
+}
+
+fn hall_with_a_fast_node(names: &[&str]) -> Engine {
+    let mut engine = hall([]);
+    engine.apply_node(label(node_at("c1-0"), "fast", "yes"));
+    for name in names {
+        let mut node = node_at(name);
+        node.allocatable = node.allocatable.clone().with(GPU, 12);
+        engine.apply_node(node);
+    }
+    engine
+}
+
+#[test]
+fn group_that_makes_way_takes_a_rack_of_the_block_that_is_used_already() {
+    let mut engine = hall_with_a_fast_node(&["a1-0", "a2-0", "b1-0", "b2-0"]);
+    used(&mut engine, "b2-0", 12);
+    let gang = colliding_groups(None);
+    assert_eq!(place(&mut engine, &gang), "big: b1-0*1, fast: c1-0*4");
+}
+
+#[test]
+fn group_that_makes_way_takes_the_preferred_one_of_racks_that_are_equally_full() {
+    let mut engine = hall_with_a_fast_node(&["a1-0", "a2-0", "b1-0", "b2-0"]);
+    let gang = colliding_groups(Some(("block", "b")));
+    assert_eq!(place(&mut engine, &gang), "big: b1-0*1, fast: c1-0*4");
+    // A rack that is used already goes before one that is preferred.
+    used(&mut engine, "a2-0", 1);
+    assert_eq!(place(&mut engine, &gang), "big: a2-0*1, fast: c1-0*4");
+}
+
+/// The block with the least free capacity has no rack that holds `big`.
+#[test]
+fn group_that_makes_way_takes_the_block_with_the_rack_that_fits_best() {
+    let names = ["a1-0", "a2-0", "b1-0", "b1-1", "b2-0", "b2-1"];
+    let mut engine = hall_with_a_fast_node(&names);
+    for (name, gpus) in [
+        ("a2-0", 3),
+        ("b1-0", 8),
+        ("b1-1", 12),
+        ("b2-0", 8),
+        ("b2-1", 12),
+    ] {
+        used(&mut engine, name, gpus);
+    }
+    let mut gang = colliding_groups(None);
+    for group in &mut gang.groups {
+        group.topology = near("block", Required);
+    }
+    gang.groups[0].count = 2;
+    gang.groups[0].request = gpu(1, 4);
+    assert_eq!(place(&mut engine, &gang), "big: a2-0*2, fast: c1-0*4");
 }
 
 /// Racks of three nodes in two blocks, and so many GPUs in use on each node.

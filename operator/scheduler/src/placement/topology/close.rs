@@ -9,26 +9,15 @@
 //! the same way. Nodes that are in no domain come last.
 
 use std::cmp::Reverse;
-use std::ops::Range;
 
 use super::super::pack::Runs;
 use super::super::place::fill_among;
 use super::super::ranking::Ranked;
 use super::Near;
-use super::best_fit::{Distance, FreeCapacity, FreeLookup, Row};
+use super::best_fit::{FreeCapacity, FreeLookup};
+use super::seats::{Part, Seat, Seats};
 use crate::gang::Strategy;
 use crate::state::{Layout, NodeIdx, Signature};
-
-/// A node that the group may use.
-#[derive(Clone, Copy, Debug)]
-struct Seat {
-    /// In the row of the topology.
-    place: u32,
-    node: NodeIdx,
-    /// How many of its pods the node holds; 0 where too little is free.
-    pods: u32,
-    free: FreeCapacity,
-}
 
 /// What stays the same while a group is placed.
 pub(super) struct Close<'a> {
@@ -37,13 +26,6 @@ pub(super) struct Close<'a> {
     pub(super) strategy: Strategy,
     pub(super) layout: &'a Layout,
     pub(super) free: FreeLookup<'a>,
-}
-
-/// Consecutive seats in one domain, or in none.
-struct Part {
-    domain: Option<u32>,
-    seats: Range<usize>,
-    pods: u64,
 }
 
 impl Close<'_> {
@@ -83,53 +65,18 @@ impl Close<'_> {
         placed.then_some(runs)
     }
 
-    /// The seats by their domains of a level.
-    fn parts(&self, seats: &[Seat], depth: usize) -> Vec<Part> {
-        let mut parts: Vec<Part> = Vec::new();
-        for (at, seat) in seats.iter().enumerate() {
-            let domain = self.layout.domain_at(depth, seat.place);
-            let end = at.saturating_add(1);
-            let pods = u64::from(seat.pods);
-            match parts.last_mut() {
-                Some(part) if part.domain == domain => {
-                    part.seats.end = end;
-                    part.pods = part.pods.saturating_add(pods);
-                }
-                _ => parts.push(Part {
-                    domain,
-                    seats: at..end,
-                    pods,
-                }),
-            }
-        }
-        parts
-    }
-
-    /// Sorts domains of a level that so many pods are to go into, best fit first.
-    fn sorted(&self, seats: &[Seat], depth: usize, count: u32, parts: Vec<Part>) -> Vec<Part> {
-        let seat = |at: usize| seats.get(at);
-        let row = Row {
+    fn row<'s>(&'s self, seats: &'s [Seat]) -> Seats<'s> {
+        Seats {
             layout: self.layout,
-            len: seats.len(),
-            place: |at| seat(at).map_or(u32::MAX, |seat| seat.place),
-            free: |at| seat(at).map_or_else(FreeCapacity::default, |seat| seat.free),
-            has_tiers: self.signature.has_tiers(),
-        };
-        let distance = |part: &Part| {
-            let seats = seats.get(part.seats.clone()).unwrap_or(&[]).iter();
-            let seats = seats.map(|seat| (seat.node, seat.pods));
-            Distance::of(self.signature, u64::from(count), seats)
-        };
-        row.sorted(depth, parts, |part| part.seats.clone(), distance)
+            signature: self.signature,
+            row: seats,
+        }
     }
 
     /// All in one domain of that level or a finer one. False: none holds them.
     fn in_one(&self, seats: &[Seat], count: u32, depth: usize, runs: &mut Runs) -> bool {
         for depth in (depth..self.layout.depths()).rev() {
-            let mut parts = self.parts(seats, depth);
-            parts.retain(|part| part.domain.is_some() && part.pods >= u64::from(count));
-            let sorted = self.sorted(seats, depth, count, parts);
-            if let Some(part) = sorted.first() {
+            if let Some(part) = self.row(seats).domains_for(count, depth).first() {
                 let seats = seats.get(part.seats.clone()).unwrap_or(&[]);
                 return self.within(seats, count, depth.saturating_add(1), runs);
             }
@@ -145,12 +92,13 @@ impl Close<'_> {
         if self.in_one(seats, count, depth, runs) {
             return true;
         }
-        let (mut domains, without): (Vec<Part>, Vec<Part>) = self
-            .parts(seats, depth)
+        let row = self.row(seats);
+        let (mut domains, without): (Vec<Part>, Vec<Part>) = row
+            .parts(depth)
             .into_iter()
             .partition(|part| part.domain.is_some());
         domains.retain(|part| part.pods > 0);
-        let domains = self.sorted(seats, depth, count, domains);
+        let domains = row.sorted(depth, count, domains);
         let mut domains: Vec<(usize, Part)> = domains.into_iter().enumerate().collect();
         // Stable: of equally large ones the best fit goes first.
         domains.sort_by_key(|(_, part)| Reverse(part.pods));

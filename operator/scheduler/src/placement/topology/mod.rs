@@ -1,6 +1,6 @@
 //! Gangs that ask for closeness.
 //!
-//! `best_fit` compares domains; `close` places one group in a domain, or in few; `scopes` says which domains a
+//! `best_fit` compares domains, and `seats` those that one group may go into; `close` places one group in a domain, or in few; `scopes` says which domains a
 //! whole gang may be tried in, `attempt` tries it there, and `search` tries every
 //! way where groups get into each other's way.
 
@@ -10,6 +10,7 @@ mod close;
 mod counts;
 mod scopes;
 mod search;
+mod seats;
 
 pub(super) use attempt::place;
 use counts::{Counts, enough};

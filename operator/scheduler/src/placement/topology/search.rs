@@ -2,20 +2,21 @@
 //! each group that must be in one domain is tried in each, and for each such choice
 //! the groups together in every way.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use super::super::fit::{Fit, Room};
 use super::super::frontier::{Answer, Field, search_in};
 use super::super::pack::Runs;
-use super::best_fit::{FreeCapacity, FreeLookup};
+use super::best_fit::FreeLookup;
+use super::seats::{Seat, Seats};
 use super::{Closeness, Near, enough};
 use crate::state::{Catalog, GroupShape, NodeIdx, Nodes, Shape};
 
 /// Choices of domains that are tried on one set of nodes.
 const CHOICES: usize = 1_024;
 
-/// A group that must be in one domain, and the domains that would hold it, the
-/// least free capacity first.
+/// A group that must be in one domain, and the domains that would hold it, best fit
+/// first.
 struct Choice<'a> {
     group: usize,
     near: &'a Near,
@@ -72,8 +73,7 @@ pub(super) fn search_scope(
         let fits = match near.filter(|_| group.count > 0) {
             None => fits,
             Some(near) => {
-                let free = FreeLookup::new(nodes, catalog, std::iter::once(group));
-                let domains = domains(near, group.count, &fits, &free);
+                let domains = domains(nodes, catalog, near, (group, &fits));
                 let first = domains.first().copied();
                 choices.push(Choice {
                     group: at,
@@ -164,21 +164,43 @@ fn fits(
         .collect()
 }
 
-/// The domains that hold all pods of a group: the least free capacity first, then
-/// by name.
-fn domains(near: &Near, count: u32, fits: &[(NodeIdx, u32)], free: &FreeLookup<'_>) -> Vec<u32> {
-    let mut sums: BTreeMap<u32, (u64, FreeCapacity)> = BTreeMap::new();
-    for (node, pods) in fits {
-        if let Some(domain) = domain(near, *node) {
-            let (sum, capacity) = sums.entry(domain).or_default();
-            *sum = sum.saturating_add(u64::from(*pods));
-            *capacity = capacity.plus(free.of(*node));
+/// The domains that hold all pods of a group, in the order in which the group alone would
+/// take them: those first that hold it in one domain of a finer level, then the best fit.
+fn domains(
+    nodes: &Nodes,
+    catalog: &Catalog,
+    near: &Near,
+    (group, fits): (&GroupShape, &[(NodeIdx, u32)]),
+) -> Vec<u32> {
+    let Some(signature) = catalog.signature(group.signature) else {
+        return Vec::new();
+    };
+    let layout = &near.level.layout;
+    let free = FreeLookup::new(nodes, catalog, std::iter::once(group));
+    let seat = |(node, pods): &(NodeIdx, u32)| Seat {
+        place: layout.position(*node),
+        node: *node,
+        pods: *pods,
+        free: free.of(*node),
+    };
+    let mut row: Vec<Seat> = fits.iter().map(seat).collect();
+    row.sort_unstable_by_key(|seat| seat.place);
+    let seats = Seats {
+        layout,
+        signature,
+        row: &row,
+    };
+    let level = near.level.depth;
+    let mut domains: Vec<u32> = Vec::new();
+    let mut known = BTreeSet::new();
+    for depth in (level..layout.depths()).rev() {
+        for part in seats.domains_for(group.count, depth) {
+            let first = row.get(part.seats.start);
+            let domain = first.and_then(|seat| layout.domain_at(level, seat.place));
+            domains.extend(domain.filter(|domain| known.insert(*domain)));
         }
     }
-    let holds = |(_, (pods, _)): &(u32, (u64, FreeCapacity))| *pods >= u64::from(count);
-    let mut domains: Vec<_> = sums.into_iter().filter(holds).collect();
-    domains.sort_by_key(|(_, (_, free))| *free);
-    domains.into_iter().map(|(domain, _)| domain).collect()
+    domains
 }
 
 /// So many pods on the first nodes that hold them.

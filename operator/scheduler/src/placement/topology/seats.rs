@@ -1,0 +1,81 @@
+//! The nodes that a group may use, by the domains that they are in.
+
+use std::ops::Range;
+
+use super::best_fit::{Distance, FreeCapacity, Row};
+use crate::state::{Layout, NodeIdx, Signature};
+
+/// A node that a group may use.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seat {
+    /// In the row of the topology.
+    pub(super) place: u32,
+    pub(super) node: NodeIdx,
+    /// How many pods of the group the node holds; 0 where too little is free.
+    pub(super) pods: u32,
+    pub(super) free: FreeCapacity,
+}
+
+/// Consecutive seats in one domain, or in none.
+pub(super) struct Part {
+    pub(super) domain: Option<u32>,
+    pub(super) seats: Range<usize>,
+    pub(super) pods: u64,
+}
+
+/// Seats of a group in the order of the topology.
+#[derive(Clone, Copy)]
+pub(super) struct Seats<'a> {
+    pub(super) layout: &'a Layout,
+    pub(super) signature: &'a Signature,
+    pub(super) row: &'a [Seat],
+}
+
+impl Seats<'_> {
+    /// The seats by their domains of a level.
+    pub(super) fn parts(&self, depth: usize) -> Vec<Part> {
+        let mut parts: Vec<Part> = Vec::new();
+        for (at, seat) in self.row.iter().enumerate() {
+            let domain = self.layout.domain_at(depth, seat.place);
+            let end = at.saturating_add(1);
+            let pods = u64::from(seat.pods);
+            match parts.last_mut() {
+                Some(part) if part.domain == domain => {
+                    part.seats.end = end;
+                    part.pods = part.pods.saturating_add(pods);
+                }
+                _ => parts.push(Part {
+                    domain,
+                    seats: at..end,
+                    pods,
+                }),
+            }
+        }
+        parts
+    }
+
+    /// Sorts domains of a level that so many pods are to go into, best fit first.
+    pub(super) fn sorted(&self, depth: usize, count: u32, parts: Vec<Part>) -> Vec<Part> {
+        let seat = |at: usize| self.row.get(at);
+        let row = Row {
+            layout: self.layout,
+            len: self.row.len(),
+            place: |at| seat(at).map_or(u32::MAX, |seat| seat.place),
+            free: |at| seat(at).map_or_else(FreeCapacity::default, |seat| seat.free),
+            has_tiers: self.signature.has_tiers(),
+        };
+        let distance = |part: &Part| {
+            let seats = self.row.get(part.seats.clone()).unwrap_or(&[]).iter();
+            let seats = seats.map(|seat| (seat.node, seat.pods));
+            Distance::of(self.signature, u64::from(count), seats)
+        };
+        row.sorted(depth, parts, |part| part.seats.clone(), distance)
+    }
+
+    /// The domains of a level that each hold so many pods, best fit first.
+    pub(super) fn domains_for(&self, count: u32, depth: usize) -> Vec<Part> {
+        let mut parts = self.parts(depth);
+        parts.retain(|part| part.domain.is_some() && part.pods >= u64::from(count));
+        self.sorted(depth, count, parts)
+    }
+}
