@@ -57,7 +57,7 @@ impl Engine {
         let gang = Arc::clone(&state.gang);
         let before = Before {
             not_before: gang.not_before.max(state.not_before),
-            preempted: state.preempted || gang.preempted,
+            preempted: state.preempted || gang.preempted || self.cycle_placements.is_withdrawn(at),
         };
         Some(self.admit(&gang, &ways, before, now, log))
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::admission::Start;
 use super::preempt::Leaver;
 use super::ways::Way;
+use super::withdrawing::CyclePlacements;
 use super::{Engine, Stage, placed};
 use crate::decision::{Decision, Score};
 use crate::gang::Gang;
@@ -26,6 +27,9 @@ impl Engine {
     /// priority, submission and name. A gang that cannot start does not keep those
     /// behind it from starting, unless its queue is strict. What is surplus starts
     /// when nobody else does, in the same order.
+    ///
+    /// A gang that would have to leave its place for another one in the same cycle does not
+    /// start.
     ///
     /// First come the gangs that start, in that order, then those whose reason to
     /// wait is another than was last told. Where nothing has changed this costs
@@ -66,6 +70,7 @@ impl Engine {
             let due = (Class::Surplus, due);
             self.take_turns(due, now, &mut decisions, &mut looked_at);
         }
+        self.cycle_placements = CyclePlacements::default();
         decisions.extend(self.tell_reservations());
         decisions.extend(looked_at.into_iter().filter_map(|(_, at)| self.news(at)));
         decisions
@@ -88,7 +93,9 @@ impl Engine {
             if alone || !self.rank(&mut order, (class, &name), now, looked_at) {
                 // It takes turns with nobody, or nothing of it can start.
                 while let Some(at) = self.waiting.pop_due(class, &name) {
-                    decisions.extend(self.decide(at, now, looked_at));
+                    let decision = self.decide(at, now, looked_at);
+                    self.drop_withdrawn(decisions);
+                    decisions.extend(decision);
                 }
             }
         }
@@ -102,6 +109,14 @@ impl Engine {
                 .and_then(|at| self.decide(at, now, looked_at));
             if decision.is_some() {
                 order.moved(self.queues.tree(), queue);
+            }
+            for other in self.drop_withdrawn(decisions) {
+                if let Some(queue) = self.queues.leaf(&other) {
+                    order.moved(self.queues.tree(), queue);
+                    if !self.rank(&mut order, (class, &other), now, looked_at) {
+                        order.remove(self.queues.tree(), queue);
+                    }
+                }
             }
             decisions.extend(decision);
             if !self.rank(&mut order, (class, &name), now, looked_at) {
@@ -178,13 +193,15 @@ impl Engine {
         let lifted = self.lift(at);
         let mut log = UndoLog::default();
         match self.try_to_admit(at, now, &mut log) {
-            Some(Ok(start)) => {
+            Some(Ok(Start::Now(way, groups))) => {
+                self.note_placement(at, lifted.is_some());
                 self.spend(lifted);
                 let gang = Arc::clone(&self.state(at)?.gang);
-                Some(match start {
-                    Start::Now(way, groups) => self.commit(at, &gang, &way, groups),
-                    Start::After(plan) => self.nominate(at, &gang, *plan),
-                })
+                Some(self.commit(at, &gang, &way, groups))
+            }
+            Some(Ok(Start::After(plan))) => {
+                self.put_back(lifted);
+                self.carry_out(at, *plan, now)
             }
             Some(Err(blocked)) => {
                 self.put_back(lifted);
@@ -199,7 +216,13 @@ impl Engine {
     }
 
     /// Keeps the place that has been found.
-    fn commit(&mut self, at: GangIdx, gang: &Arc<Gang>, way: &Way, groups: Vec<Runs>) -> Decision {
+    pub(super) fn commit(
+        &mut self,
+        at: GangIdx,
+        gang: &Arc<Gang>,
+        way: &Way,
+        groups: Vec<Runs>,
+    ) -> Decision {
         self.refusals.clear();
         self.raise(way.shape.total.iter().copied(), Signal::Taken);
         let score = self.score(&way.shape, &groups);

@@ -23,6 +23,7 @@ mod standing;
 mod stopping;
 mod trial;
 mod ways;
+mod withdrawing;
 mod yielding;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -53,6 +54,7 @@ pub use snapshot::{
 pub use standing::{QueueMemory, QueueStanding, StandingLine, Totals};
 use stopping::Stopping;
 use ways::KnownWays;
+use withdrawing::CyclePlacements;
 
 /// The scheduling engine: a state machine over plain data.
 ///
@@ -97,6 +99,8 @@ pub struct Engine {
     departures: Departures,
     stopping: Stopping,
     keeps: Keeps,
+    /// Empty between cycles.
+    cycle_placements: CyclePlacements,
     /// The latest time that the engine was told.
     now: Time,
     /// Which state of queues and flavors it is: what was worked out in another is worked out anew.
@@ -172,6 +176,7 @@ impl Engine {
             departures: Departures::default(),
             stopping: Stopping::default(),
             keeps: Keeps::default(),
+            cycle_placements: CyclePlacements::default(),
             now: Time::default(),
             config: 0,
             capacity_changed: false,

@@ -264,3 +264,33 @@ fn a_borrower_leaves_quota_to_a_head_that_asks_for_no_more_than_nominal() {
         ["+head", "-borrower QuotaExceeded"]
     );
 }
+
+/// Room is kept for the head of `a`, which must borrow. The turn of `default`, which has no
+/// quota, comes before the head's, so its gang may use that room; `own` may not, and would
+/// reclaim it.
+#[test]
+fn a_gang_gets_the_room_that_it_would_reclaim_from_one_of_the_same_cycle() {
+    let mut engine = engine([gpu_node("n0", 4), gpu_node("n1", 1)]);
+    engine.apply_queue(below("all", None, 4, Preemption::default()));
+    engine.apply_queue(below("a", Some("all"), 5, RECLAIM));
+    engine.apply_gang(submitted("a", 0, "one", 1));
+    engine.apply_gang(submitted("a", 0, "two", 1));
+    assert_eq!(at(&mut engine, seconds(0)), ["+one", "+two"]);
+    let one = |queue: &str, second: i64, name: &str, gpus: i64| Gang {
+        submitted: seconds(second),
+        queue: QueueName::new(queue),
+        ..workers(name, 1, gpu(1, gpus))
+    };
+    engine.apply_gang(one("a", 100, "head", 4));
+    assert_eq!(
+        at(&mut engine, seconds(100)),
+        ["-head InsufficientCapacity"]
+    );
+    engine.apply_gang(one("default", 1_000, "guest", 3));
+    engine.apply_gang(one("a", 1_000, "own", 3));
+    assert_eq!(
+        at(&mut engine, seconds(1_000)),
+        ["+own", "-guest InsufficientCapacity"]
+    );
+    assert!(engine.cycle(seconds(1_001)).is_empty());
+}

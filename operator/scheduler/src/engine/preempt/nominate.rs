@@ -209,7 +209,7 @@ impl Engine {
     }
 
     /// Whether the nodes of a place have room for all that is charged to them.
-    fn is_booked_once(&self, shape: &Shape, runs: &[Runs]) -> bool {
+    pub(in crate::engine) fn is_booked_once(&self, shape: &Shape, runs: &[Runs]) -> bool {
         shape.groups.iter().zip(runs).all(|(group, runs)| {
             let free = |node| {
                 let mut demand = group.demand.iter();
@@ -233,7 +233,8 @@ impl Engine {
         is_booked_once
     }
 
-    fn arrive(&mut self, at: GangIdx) -> Option<Decision> {
+    /// A gang that followed others, or no gang, has its place.
+    pub(in crate::engine) fn arrive(&mut self, at: GangIdx) -> Option<Decision> {
         self.nominated.remove(&at);
         let now = self.now;
         let placed = self.placed_mut(at)?;

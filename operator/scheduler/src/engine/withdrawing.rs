@@ -1,0 +1,173 @@
+//! A place that a cycle has given is taken away again only by a later cycle. Where a gang
+//! would preempt one that the same cycle has placed, that placement is withdrawn, before any
+//! decision of the cycle is told: the gang that preempts starts in its stead, or follows its
+//! other victims.
+//!
+//! The preemptor cannot always go first. The head of its queue may keep room from it that a
+//! gang of another queue may use, since that gang's turn comes before the head's. And a gang
+//! that would borrow, and has its turn late, may be owed the same once a gang of its own queue
+//! leaves too.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::admission::Start;
+use super::departures;
+use super::preempt::{Leaver, Plan};
+use super::{Engine, Stage};
+use crate::decision::Decision;
+use crate::explain::WaitReason;
+use crate::ids::{GangId, QueueName};
+use crate::placement::UndoLog;
+use crate::quota::{Demand, FlavorResource};
+use crate::state::GangIdx;
+use crate::time::Time;
+
+/// Placements that a cycle withdraws at most; each costs a look at all that it wakes.
+const WITHDRAWN: usize = 256;
+
+/// The gangs that a cycle has placed.
+#[derive(Debug, Default)]
+pub(super) struct CyclePlacements {
+    /// With the reason to wait that was told last.
+    placed: BTreeMap<GangIdx, Option<WaitReason>>,
+    /// Gangs whose placement was withdrawn. Like preempted ones they preempt no gang while
+    /// they borrow what they lack, so that no two gangs take turns without end.
+    withdrawn: BTreeSet<GangIdx>,
+    /// Decisions to be dropped, and the queues that hold less.
+    untold: Vec<(GangId, QueueName)>,
+    count: usize,
+}
+
+impl CyclePlacements {
+    pub(super) fn is_withdrawn(&self, gang: GangIdx) -> bool {
+        self.withdrawn.contains(&gang)
+    }
+}
+
+impl Engine {
+    /// A cycle is about to place a gang. A gang that goes back to a place that was kept for it
+    /// is a victim like any other: until it is back, no gang may make room there.
+    pub(super) fn note_placement(&mut self, at: GangIdx, goes_back: bool) {
+        if goes_back {
+            return;
+        }
+        let told = self.state(at).and_then(|state| state.told);
+        self.cycle_placements.placed.insert(at, told);
+    }
+
+    /// A gang starts or is nominated by a plan with victims.
+    pub(super) fn carry_out(&mut self, at: GangIdx, mut plan: Plan, now: Time) -> Option<Decision> {
+        let placed = &self.cycle_placements.placed;
+        let (new, old): (Vec<Leaver>, Vec<Leaver>) = std::mem::take(&mut plan.victims)
+            .into_iter()
+            .partition(|leaver| placed.contains_key(&leaver.gang));
+        let may_withdraw = self.cycle_placements.count < WITHDRAWN
+            && (!old.is_empty() || self.can_start_without(at, &plan, &new));
+        if new.is_empty() || !may_withdraw {
+            plan.victims = new.into_iter().chain(old).collect();
+            return self.nominate_by(at, plan);
+        }
+        for leaver in &new {
+            self.withdraw_placement(leaver.gang);
+        }
+        plan.victims = old;
+        let lifted = self.lift(at);
+        let mut log = UndoLog::default();
+        if let Some(Ok(Start::Now(way, groups))) = self.try_to_admit(at, now, &mut log) {
+            self.note_placement(at, lifted.is_some());
+            self.spend(lifted);
+            let gang = Arc::clone(&self.state(at)?.gang);
+            return Some(self.commit(at, &gang, &way, groups));
+        }
+        self.put_back(lifted);
+        if !plan.victims.is_empty() {
+            return self.nominate_by(at, plan);
+        }
+        self.note_placement(at, self.keeps.has(at));
+        self.nominate_by(at, plan)?;
+        self.arrive(at)
+    }
+
+    fn nominate_by(&mut self, at: GangIdx, plan: Plan) -> Option<Decision> {
+        let lifted = self.lift(at);
+        self.spend(lifted);
+        let gang = Arc::clone(&self.state(at)?.gang);
+        Some(self.nominate(at, &gang, plan))
+    }
+
+    /// True if there is room and quota for a plan as soon as these gangs have given their
+    /// places back. Everything is as before.
+    fn can_start_without(&mut self, at: GangIdx, plan: &Plan, placed: &[Leaver]) -> bool {
+        let Some(queue) = self.state(at).map(|state| state.gang.queue.clone()) else {
+            return false;
+        };
+        let mut log = UndoLog::default();
+        let mut given_back = Vec::new();
+        for leaver in placed {
+            let Some(Stage::Placed(placed)) = self.state(leaver.gang).map(|state| &state.stage)
+            else {
+                continue;
+            };
+            let parts = placed.parts(&self.pods);
+            let of = placed.gang.queue.clone();
+            for part in parts {
+                let hold = departures::hold(&part, &self.catalog);
+                log.lift(&mut self.nodes, &hold);
+            }
+            let held = self.queues.held(&of, leaver.gang).cloned();
+            given_back.extend(self.queues.leaf(&of).zip(held));
+        }
+        for (group, runs) in plan.way.shape.groups.iter().zip(&plan.groups) {
+            for (node, pods) in runs {
+                log.charge(&mut self.nodes, *node, &group.demand, *pods);
+            }
+        }
+        let has_room = self.is_booked_once(&plan.way.shape, &plan.groups);
+        log.roll_back(&mut self.nodes);
+        let amounts = |held: &Demand, sign: i128| -> Vec<(FlavorResource, i128)> {
+            let held = held.iter();
+            held.map(|(what, amount)| (what, amount.saturating_mul(sign)))
+                .collect()
+        };
+        for (queue, held) in &given_back {
+            self.queues.shift(*queue, &amounts(held, -1));
+        }
+        let admitted = self.queues.admit(&queue, &plan.way.demand, &self.catalog);
+        for (queue, held) in &given_back {
+            self.queues.shift(*queue, &amounts(held, 1));
+        }
+        has_room && admitted.is_ok()
+    }
+
+    /// A gang that this cycle has placed waits as before.
+    fn withdraw_placement(&mut self, at: GangIdx) {
+        let Some(told) = self.cycle_placements.placed.remove(&at) else {
+            return;
+        };
+        self.unplace(at);
+        self.wait(at);
+        let Some(state) = self.state_mut(at) else {
+            return;
+        };
+        state.told = told;
+        let untold = (state.gang.id.clone(), state.gang.queue.clone());
+        let cycle = &mut self.cycle_placements;
+        cycle.untold.push(untold);
+        cycle.withdrawn.insert(at);
+        cycle.count = cycle.count.saturating_add(1);
+    }
+
+    /// Drops the decisions that place gangs whose placement has been withdrawn. Returns the
+    /// queues of these gangs.
+    pub(super) fn drop_withdrawn(&mut self, decisions: &mut Vec<Decision>) -> Vec<QueueName> {
+        let untold = std::mem::take(&mut self.cycle_placements.untold);
+        let queues = untold.into_iter().map(|(id, queue)| {
+            decisions.retain(
+                |decision| !matches!(decision, Decision::Place { gang, .. } if *gang == id),
+            );
+            queue
+        });
+        queues.collect()
+    }
+}
