@@ -270,6 +270,7 @@ impl Engine {
             excluded: &excluded,
         };
         let yields = self.yields_to(&gang, &way.demand);
+        let first = self.in_yielding_order(&yields);
         let (gangs, pods, catalog) = (&self.gangs, &self.pods, &self.catalog);
         let leaver = |(end, at): (Option<Time>, GangIdx)| {
             if let Some(keep) = self.keeps.get(at) {
@@ -283,7 +284,7 @@ impl Engine {
             let holds = parts.map(|part| departures::hold(&part, catalog)).collect();
             Some(Leaver { end, holds })
         };
-        let first = yields.iter().filter_map(|at| leaver((None, *at)));
+        let first = first.into_iter().filter_map(|at| leaver((None, at)));
         let others_of = |(_, at): &(Option<Time>, GangIdx)| !yields.contains(at);
         let ends = self
             .backfill

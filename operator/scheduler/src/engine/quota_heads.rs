@@ -33,7 +33,8 @@ impl Engine {
                 false => self.backfill.ends_in.get(queue),
             };
             let yields = self.yields_to(&gang, &demand);
-            let first = yields.iter().map(|at| (None, *at));
+            let first = self.in_yielding_order(&yields);
+            let first = first.into_iter().map(|at| (None, at));
             let others = |(_, at): &(Option<Time>, GangIdx)| !yields.contains(at);
             let ends = ends.into_iter().flat_map(|ends| ends.iter());
             let ends = first.chain(ends.filter(others));

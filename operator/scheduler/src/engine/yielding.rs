@@ -3,11 +3,12 @@
 
 use std::collections::BTreeSet;
 
-use super::placed::Standing;
-use super::{Engine, Stage};
+use super::Engine;
 use crate::gang::Gang;
+use crate::ids::GangId;
 use crate::quota::{Claim, Demand};
 use crate::state::GangIdx;
+use crate::time::Time;
 
 impl Engine {
     /// Who makes way for a gang at once: surplus of its queue, and of those that owe it
@@ -30,10 +31,23 @@ impl Engine {
                 continue;
             }
             for (at, _) in self.queues.surplus_of(name) {
-                let is_there = |state: &super::GangState| matches!(&state.stage, Stage::Placed(p) if p.standing == Standing::Settled);
-                yields.extend(self.state(at).is_some_and(is_there).then_some(at));
+                yields.extend(self.settled(at).map(|_| at));
             }
         }
         yields
+    }
+
+    /// These gangs in the order in which a plan counts them as gone: first the gang that it is
+    /// for, then surplus by when it was placed, ties by name. A plan counts no more gangs than it
+    /// needs, so the order decides what it leaves to other gangs. The order must not depend on
+    /// the numbers of gangs: an engine that is restored numbers them differently.
+    pub(super) fn in_yielding_order(&self, yields: &BTreeSet<GangIdx>) -> Vec<GangIdx> {
+        let rank = |at: GangIdx| -> (Option<Time>, Option<&GangId>) {
+            let since = self.settled(at).map(|placed| placed.since);
+            (since, self.gangs.name(at))
+        };
+        let mut order: Vec<GangIdx> = yields.iter().copied().collect();
+        order.sort_by(|a, b| rank(*a).cmp(&rank(*b)));
+        order
     }
 }

@@ -57,7 +57,8 @@ fn decided(decisions: &[Decision]) -> Vec<String> {
     decisions.iter().filter_map(decided).collect()
 }
 
-/// A cycle decides what an engine decides that has looked at nothing yet.
+/// A cycle decides what an engine decides that has looked at nothing yet, and numbers the gangs
+/// by name.
 fn cycle_as_fresh(engine: &mut Engine, second: i64) -> Result<Vec<Decision>, TestCaseError> {
     let mut fresh = twin(engine)?;
     let expected = fresh.cycle(seconds(second));
@@ -139,7 +140,7 @@ proptest! {
         for (events, later) in events {
             second += later;
             step(&mut engine, PLAIN, (events, second), |engine, second| {
-                let decisions = engine.cycle(seconds(second));
+                let decisions = cycle_as_fresh(engine, second)?;
                 keeps_what_it_places(&decisions, &mut nominated)?;
                 if !said(&decisions).iter().any(|said| said.starts_with('!')) {
                     let next = said(&engine.cycle(seconds(second)));
@@ -149,6 +150,20 @@ proptest! {
             })?;
         }
     }
+}
+
+/// What the last cycle decides if there is one after each event.
+fn after(engine: &mut Engine, events: impl IntoIterator<Item = Event>) -> Vec<String> {
+    let mut last = Vec::new();
+    for event in events {
+        step(engine, PLAIN, ([event], 0), |engine, second| {
+            let decisions = cycle_as_fresh(engine, second)?;
+            last = said(&decisions);
+            Ok(decisions)
+        })
+        .unwrap();
+    }
+    last
 }
 
 /// The quota of `department` is kept for `second`, which is behind `first` in its queue.
@@ -186,14 +201,61 @@ fn quota_is_kept_for_a_gang_behind_one_that_can_start() {
             state: 2,
         },
     ];
-    let mut last = Vec::new();
-    for event in events {
-        step(&mut engine, PLAIN, ([event], 0), |engine, second| {
-            let decisions = cycle_as_fresh(engine, second)?;
-            last = said(&decisions);
-            Ok(decisions)
-        })
-        .unwrap();
+    assert_eq!(after(&mut engine, events), ["+first"]);
+}
+
+/// `head` waits for quota of `org`. `own` and `lent` are surplus, make way for it, and were placed
+/// at the same time: by name `lent` is the first to leave, which frees more than `head` lacks, so
+/// that `borrower` may start. The engine has known `own` for longer.
+#[test]
+fn quota_that_surplus_frees_for_a_head_does_not_depend_on_when_a_gang_became_known() {
+    let quotas = [6, 0, 1, 0, 0].map(|nominal| (nominal, Preemption::default()));
+    let mut engine = world_with(PLAIN, quotas.into());
+    let gang = |name: &str, queue: &str, pods, gpus| Gang {
+        queue: QueueName::new(queue),
+        ..gang(name, vec![group("worker", pods, gpu(0, gpus))])
+    };
+    let surplus = |gang| Gang {
+        surplus: true,
+        ..gang
+    };
+    // The one node of its pool has 4 GPUs, so it makes no gang leave.
+    let mut head = gang("head", "team-a", 3, 2);
+    let selector = &mut head.groups[0].constraints.node_selector;
+    selector.insert("pool".into(), "1".into());
+    let gangs = [
+        surplus(gang("own", "team-a", 1, 1)),
+        head,
+        gang("runs", "team-a", 1, 1),
+        surplus(gang("lent", "beside", 2, 2)),
+        gang("borrower", "team-b", 1, 1),
+    ];
+    let events = gangs.map(|gang| Event::Gang(Box::new(gang)));
+    assert_eq!(after(&mut engine, events), ["+borrower"]);
+}
+
+/// Either of two surplus gangs makes way for `head`, and both have been asked in vain: by name
+/// `a` is the first to leave. The engine has known `b` for longer.
+#[test]
+fn place_that_surplus_frees_for_a_head_does_not_depend_on_when_a_gang_became_known() {
+    let mut engine = world_with(PLAIN, vec![(8, Preemption::default())]);
+    let gang = |name: &str, surplus, gpus| Gang {
+        queue: QueueName::new("team-a"),
+        surplus,
+        ..gang(name, vec![group("worker", 1, gpu(0, gpus))])
+    };
+    let surplus = ["b", "a"].map(|name| Event::Gang(Box::new(gang(name, true, 3))));
+    let events = std::iter::once(Event::DeleteNode(2)).chain(surplus);
+    assert_eq!(after(&mut engine, events), ["+a"]);
+    engine.apply_gang(gang("head", false, 4));
+    for victim in ["a", "b"] {
+        let decisions = cycle_as_fresh(&mut engine, 0).unwrap();
+        assert_eq!(said(&decisions), [format!("!head {victim}")]);
+        engine.stay(&id(victim), seconds(60));
     }
-    assert_eq!(last, ["+first"]);
+    let decisions = cycle_as_fresh(&mut engine, 0).unwrap();
+    assert_eq!(said(&decisions), ["-head InsufficientCapacity"]);
+    let kept = engine.reservation(&id("head")).unwrap().placement;
+    let of_first = engine.placement(&id("a")).unwrap();
+    assert_eq!(shown(&kept), shown(&of_first));
 }

@@ -114,7 +114,7 @@ fn any_gang(patient: bool, rich: bool) -> impl Strategy<Value = Gang> {
     let terms = (
         0..3_i32,
         prop::bool::weighted(0.85),
-        prop::bool::weighted(0.15),
+        prop::bool::weighted(0.35),
     );
     let runtime = prop::option::weighted(0.3, 1..40_u64);
     let min_runtime = prop_oneof![4 => Just(0), 1 => 1..30_u64];

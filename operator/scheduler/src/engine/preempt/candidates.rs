@@ -229,7 +229,7 @@ impl Engine {
     }
 
     /// A gang that has its place for good.
-    pub(super) fn settled(&self, at: GangIdx) -> Option<&Placed> {
+    pub(in crate::engine) fn settled(&self, at: GangIdx) -> Option<&Placed> {
         match &self.state(at)?.stage {
             Stage::Placed(placed) if placed.standing == Standing::Settled => Some(placed),
             _ => None,
