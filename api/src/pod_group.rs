@@ -30,7 +30,7 @@ use crate::{Quantity, Reason, ResourcesPerGpu};
     validation = rules::EPOCH_NEVER_FALLS.cel(),
     printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
     printcolumn(name = "Members", type_ = "integer", json_path = ".spec.minMember"),
-    printcolumn(name = "Queue", type_ = "string", json_path = ".spec.queue"),
+    printcolumn(name = "Queue", type_ = "string", json_path = ".spec.queueName"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
 )]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -41,7 +41,7 @@ pub struct PodGroupSpec {
     /// `trellis.dev/queue` of its pods names, else the default of its namespace.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 253))]
-    pub queue: String,
+    pub queue_name: String,
     /// Priority of a job's gang: higher goes first. What a user writes here counts for nothing:
     /// that is said by `priorityClassName`.
     #[serde(skip_serializing_if = "Option::is_none")]

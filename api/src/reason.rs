@@ -60,7 +60,7 @@ reasons! {
     /// Policies no longer allow a job that runs. In events while it goes on; of the job itself while it is stopped for it, as a policy says with onViolation: Evict.
     PolicyViolation: "Policies have come to deny what runs: ask whoever owns them, or for the permits that are missing. Once its gang has ended it is not placed again before they allow it.";
     /// The queue that the job names does not exist, or none is the default for its namespace.
-    QueueNotFound: "Name an existing queue in spec.queue, or have a platform team create it; the job goes on by itself.";
+    QueueNotFound: "Name an existing queue in spec.queueName, or have a platform team create it; the job goes on by itself.";
     /// The PodGroup that a pod names does not exist, or is a job's.
     PodGroupNotFound: "Create the PodGroup in the pod's namespace, or correct the label trellis.dev/pod-group; the pod goes on by itself.";
     /// Fewer pods of a PodGroup are there and without scheduling gates than its minMember. Of PodGroups that users write, and their pods.
@@ -161,7 +161,7 @@ reasons! {
     /// A pod ended with a failure of its own.
     PodFailed: "Look at status.lastFailure, which names pod, node and exit code. A restart deletes the pods, and their logs with them: collect logs elsewhere, or set restart.scope to Never, which keeps the pods of a job that failed.";
     /// A container used more memory than it asked for.
-    OutOfMemory: "Raise resources.memory or use less.";
+    OutOfMemory: "Raise resources.limits.memory or use less.";
     /// The image of a container cannot be pulled. The room is given back after 5 minutes.
     ImagePullFailed: "Correct the image, or let the nodes reach its registry: the message has the kubelet's words. Suspend the job to name another image; else it is tried again by itself.";
     /// A container cannot be set up: a Secret, a ConfigMap or a key is missing, or its image runs as root where it must not.

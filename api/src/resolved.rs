@@ -193,18 +193,18 @@ struct Defaults<'a> {
 impl Defaults<'_> {
     fn cpu(&self, group: &TaskGroup) -> Option<PodAmount> {
         let of = |stated: &ResourcesPerGpu| stated.cpu.clone();
-        self.amount(group, &group.resources.cpu, of, &self.queue.cpu)
+        self.amount(group, group.resources.cpu(), of, &self.queue.cpu)
     }
 
     fn memory(&self, group: &TaskGroup) -> Option<PodAmount> {
         let of = |stated: &ResourcesPerGpu| stated.memory.clone();
-        self.amount(group, &group.resources.memory, of, &self.queue.memory)
+        self.amount(group, group.resources.memory(), of, &self.queue.memory)
     }
 
     fn amount(
         &self,
         group: &TaskGroup,
-        own: &Option<Quantity>,
+        own: Option<&Quantity>,
         of: impl Fn(&ResourcesPerGpu) -> Option<Quantity>,
         queue: &Option<QueueAmount>,
     ) -> Option<PodAmount> {
@@ -256,9 +256,9 @@ impl fmt::Display for ResourcesMissing {
                 f.write_str("; ")?;
             }
             let (field, rule, fix) = match (group.cpu, group.memory) {
-                (true, false) => (".cpu", "is required: state it", ".cpu"),
-                (false, _) => (".memory", "is required: state it", ".memory"),
-                (true, true) => ("", "cpu and memory are required: state them", ""),
+                (true, false) => (".limits.cpu", "is required: state it", ".cpu"),
+                (false, _) => (".limits.memory", "is required: state it", ".memory"),
+                (true, true) => (".limits", "cpu and memory are required: state them", ""),
             };
             let at = group.at;
             write!(

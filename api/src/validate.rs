@@ -180,7 +180,7 @@ impl Validate for TrainingJob {
                 ("memory", rules::memory_stated(group)),
             ] {
                 if let Err(error) = stated {
-                    report.append(path().join("resources").join(field), error);
+                    report.append(path().join("resources").join("limits").join(field), error);
                 }
             }
             let template = group.pod_template.as_ref();

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{Container, PodSpec, Volume};
-use trellis_api::job::{SecretStoreKind, TrafficRule};
+use trellis_api::job::{NetworkPort, SecretStoreKind, TrafficRule};
 
 use crate::network::{Opening, Openings};
 
@@ -51,9 +51,9 @@ pub struct RemoteSecret {
 pub struct Endpoint {
     /// Who.
     pub peer: Peer,
-    /// TCP ports as they were asked for. Empty: every port (of a Service to
+    /// Ports as they were asked for. Empty: every port (of a Service to
     /// connect to: the Service's own).
-    pub ports: Vec<i32>,
+    pub ports: Vec<NetworkPort>,
 }
 
 /// Who is at the other end.

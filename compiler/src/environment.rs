@@ -116,41 +116,44 @@ impl Environment {
 
 /// A user's variable in Kubernetes' own type.
 pub(crate) fn variable(var: &job::EnvVar) -> EnvVar {
-    let value_from = EnvVarSource {
-        secret_key_ref: var.secret.as_ref().map(|key| SecretKeySelector {
+    let source = |source: &job::EnvVarSource| EnvVarSource {
+        secret_key_ref: source.secret_key_ref.as_ref().map(|key| SecretKeySelector {
             name: key.name.clone(),
             key: key.key.clone(),
-            optional: None,
+            optional: key.optional,
         }),
-        config_map_key_ref: var.config_map.as_ref().map(|key| ConfigMapKeySelector {
-            name: key.name.clone(),
-            key: key.key.clone(),
-            optional: None,
-        }),
-        field_ref: var.field.as_ref().map(|path| ObjectFieldSelector {
-            field_path: path.clone(),
-            api_version: None,
+        config_map_key_ref: source
+            .config_map_key_ref
+            .as_ref()
+            .map(|key| ConfigMapKeySelector {
+                name: key.name.clone(),
+                key: key.key.clone(),
+                optional: key.optional,
+            }),
+        field_ref: source.field_ref.as_ref().map(|field| ObjectFieldSelector {
+            field_path: field.field_path.clone(),
+            api_version: field.api_version.clone(),
         }),
         ..EnvVarSource::default()
     };
     EnvVar {
         name: var.name.clone(),
         value: var.value.clone(),
-        value_from: (value_from != EnvVarSource::default()).then_some(value_from),
+        value_from: var.value_from.as_ref().map(source),
     }
 }
 
 /// Variables in bulk. Kubernetes lets single variables win, so ours cannot be hidden by them.
 pub(crate) fn sources(group: &TaskGroup) -> Vec<EnvFromSource> {
-    let source = |from: &job::EnvFrom| EnvFromSource {
+    let source = |from: &job::EnvFromSource| EnvFromSource {
         prefix: from.prefix.clone(),
-        config_map_ref: from.config_map.as_ref().map(|name| ConfigMapEnvSource {
-            name: name.clone(),
-            optional: None,
+        config_map_ref: from.config_map_ref.as_ref().map(|of| ConfigMapEnvSource {
+            name: of.name.clone(),
+            optional: of.optional,
         }),
-        secret_ref: from.secret.as_ref().map(|name| SecretEnvSource {
-            name: name.clone(),
-            optional: None,
+        secret_ref: from.secret_ref.as_ref().map(|of| SecretEnvSource {
+            name: of.name.clone(),
+            optional: of.optional,
         }),
     };
     group.env_from.iter().map(source).collect()

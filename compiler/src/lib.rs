@@ -17,7 +17,7 @@
 //! kind: TrainingJob
 //! metadata: {name: llm, namespace: team-a}
 //! spec:
-//!   taskGroups: [{name: worker, gpus: 8, image: 'train:1', resources: {cpu: 96, memory: 1Ti}}]
+//!   taskGroups: [{name: worker, gpus: 8, image: 'train:1', resources: {limits: {cpu: 96, memory: 1Ti}}}]
 //! ";
 //! for document in document::split(file)? {
 //!     let job = ValidatedJob::try_from(document.valid::<TrainingJob>()?)?;

@@ -14,7 +14,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use trellis_api::job::{Network, TrafficRule};
 use trellis_api::{ValidatedJob, names};
 
-use crate::resolved_service::tcp;
+use crate::resolved_service::open;
 use crate::{DnsPeer, DnsServers, ResolvedService, Settings, Surroundings, metadata};
 
 /// A rule of a `spec.network`, resolved.
@@ -105,7 +105,7 @@ fn egress_opening<'a>(
                 .filter(|targets| !targets.is_empty())
                 .map(Some)?
         }
-        None => tcp_ports(rule),
+        None => ports(rule),
     };
     Some(Opening {
         rule,
@@ -123,7 +123,7 @@ fn ingress_opening<'a>(
     Some(Opening {
         rule,
         peer: peer(rule, service)?,
-        ports: tcp_ports(rule),
+        ports: ports(rule),
     })
 }
 
@@ -158,8 +158,8 @@ fn dns(peer: &DnsPeer) -> NetworkPolicyEgressRule {
 }
 
 /// None, and so every port, where the rule gives none.
-fn tcp_ports(rule: &TrafficRule) -> Option<Vec<NetworkPolicyPort>> {
-    let ports = rule.ports.iter().map(|number| tcp(*number));
+fn ports(rule: &TrafficRule) -> Option<Vec<NetworkPolicyPort>> {
+    let ports = rule.ports.iter().map(open);
     (!rule.ports.is_empty()).then(|| ports.collect())
 }
 

@@ -16,7 +16,7 @@ pub(crate) fn build(
         metadata: metadata::child(job),
         spec: PodGroupSpec {
             min_member: i64::from(spec.gang_size()),
-            queue: surroundings.queue.clone(),
+            queue_name: surroundings.queue.clone(),
             priority: Some(surroundings.priority),
             priority_class_name: None,
             preemptible: spec.preemptible,

@@ -5,9 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::networking::v1::NetworkPolicyPort;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-
-/// The protocol where a Service names none (Kubernetes' own default).
-const TCP: &str = "TCP";
+use trellis_api::job::{NetworkPort, Protocol};
 
 /// The pods behind a Service, and where they listen.
 ///
@@ -55,7 +53,10 @@ impl TryFrom<&Service> for ResolvedService {
             .ok_or(ServiceProblem::NoSelector)?;
         let ports = spec.ports.iter().flatten().map(|port| ResolvedPort {
             number: port.port,
-            protocol: port.protocol.clone().unwrap_or_else(|| TCP.to_owned()),
+            protocol: port
+                .protocol
+                .clone()
+                .unwrap_or_else(|| Protocol::default().as_str().to_owned()),
             target: port
                 .target_port
                 .clone()
@@ -75,10 +76,10 @@ impl ResolvedService {
         &self.selector
     }
 
-    /// The pods' ports behind the Service's `wanted` TCP ports; behind all of
-    /// its ports where `wanted` is empty. A wanted port that the Service does
-    /// not have is meant as the pods' own, as with a headless Service.
-    pub(crate) fn targets(&self, wanted: &[i32]) -> Vec<NetworkPolicyPort> {
+    /// The pods' ports behind the Service's `wanted` ports; behind all of its ports where
+    /// `wanted` is empty. A wanted port of which the Service has none is meant as the pods'
+    /// own, as with a headless Service.
+    pub(crate) fn targets(&self, wanted: &[NetworkPort]) -> Vec<NetworkPolicyPort> {
         let target = |port: &ResolvedPort| NetworkPolicyPort {
             protocol: Some(port.protocol.clone()),
             port: Some(port.target.clone()),
@@ -87,23 +88,26 @@ impl ResolvedService {
         if wanted.is_empty() {
             return self.ports.iter().map(target).collect();
         }
-        wanted
-            .iter()
-            .map(|number| {
-                self.ports
-                    .iter()
-                    .find(|p| p.number == *number && p.protocol == TCP)
-                    .map_or_else(|| tcp(*number), target)
-            })
-            .collect()
+        let of = |wanted: &NetworkPort| {
+            let range = wanted.port..=wanted.last();
+            let protocol = wanted.protocol().as_str();
+            let is_wanted =
+                |port: &&ResolvedPort| range.contains(&port.number) && port.protocol == protocol;
+            let found: Vec<_> = self.ports.iter().filter(is_wanted).map(target).collect();
+            match found.is_empty() {
+                true => vec![open(wanted)],
+                false => found,
+            }
+        };
+        wanted.iter().flat_map(of).collect()
     }
 }
 
-/// A TCP port by its number.
-pub(crate) fn tcp(number: i32) -> NetworkPolicyPort {
+/// A port as a NetworkPolicy opens it.
+pub(crate) fn open(port: &NetworkPort) -> NetworkPolicyPort {
     NetworkPolicyPort {
-        protocol: Some(TCP.to_owned()),
-        port: Some(IntOrString::Int(number)),
-        end_port: None,
+        protocol: Some(port.protocol().as_str().to_owned()),
+        port: Some(IntOrString::Int(port.port)),
+        end_port: port.end_port,
     }
 }

@@ -19,19 +19,19 @@ const FITS_NOWHERE: Amount = Amount::from_units(i64::MAX / 1000);
 /// The request of a pod's main container, as it was written or resolved, by resource name.
 ///
 /// Devices of which none are asked are left out. `gpus` has the last word on
-/// its resource, should `extended` name it too.
+/// its resource, should `limits` name it too.
 pub(crate) fn of(group: &TaskGroup, compute: &ComputeResources) -> BTreeMap<String, Quantity> {
     let asked = &group.resources;
     let mut resources = BTreeMap::from([
         (CPU.to_owned(), compute.cpu.quantity.clone()),
         (MEMORY.to_owned(), compute.memory.quantity.clone()),
     ]);
-    if let Some(disk) = &asked.ephemeral_storage {
+    if let Some(disk) = asked.ephemeral_storage() {
         resources.insert(EPHEMERAL_STORAGE.to_owned(), disk.clone());
     }
-    let devices = asked.extended.iter();
     resources.extend(
-        devices
+        asked
+            .devices()
             .filter(|(_, count)| amount(count) != Amount::ZERO)
             .map(|(name, count)| (name.clone(), count.clone())),
     );

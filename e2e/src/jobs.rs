@@ -78,7 +78,7 @@ impl Jobs {
                     "gpus": gpus,
                     "image": "registry.example/train:1.0",
                     "command": ["torchrun", "train.py"],
-                    "resources": {"cpu": 1, "memory": "1Gi"},
+                    "resources": {"limits": {"cpu": 1, "memory": "1Gi"}},
                     "nodeSelector": {SCOPE: self.scope},
                 }],
             },

@@ -9,7 +9,7 @@ kind: TrainingJob
 metadata: {name: a}
 spec:
   taskGroups:
-  - {name: w, replicas: 1, image: x, resources: {cpu: 1, memory: 1Gi}}
+  - {name: w, replicas: 1, image: x, resources: {limits: {cpu: 1, memory: 1Gi}}}
 ";
 
 fn problems(text: &str) -> Vec<Problem> {
@@ -62,7 +62,7 @@ fn all_violations_are_told_in_their_order() {
     let two = format!("{text}---\n{text}");
     let fields: Vec<_> = said(&two).into_iter().map(|s| (s.0, s.2)).collect();
     let replicas = "spec.taskGroups[0].replicas".to_owned();
-    let memory = "spec.taskGroups[0].resources.memory".to_owned();
+    let memory = "spec.taskGroups[0].resources.limits.memory".to_owned();
     assert_eq!(
         fields,
         [
@@ -122,7 +122,7 @@ fn one_unknown_field_does_not_hide_the_rest() {
     let text = JOB
         .replace("{name: a}", "{name: A, lables: {x: y}}")
         .replace("replicas: 1", "replcas: 1, gpu: 8")
-        .replace("cpu: 1", "cpu: 1, gpus: 8");
+        .replace("limits: {cpu: 1", "gpus: 8, limits: {cpu: 1");
     let fields: Vec<_> = said(&text).into_iter().map(|s| s.2).collect();
     assert_eq!(
         fields,
@@ -148,38 +148,44 @@ fn everything_that_is_wrong_is_told_at_once() {
     };
     let group = |field: &str| format!("spec.taskGroups[0].{field}");
     let wrong = fields(
-        "replicas: 1, image: x, resources: {cpu: 1, memory: 1Gi}",
-        "replicas: \"3\", gpus: 1.5, image: x, resources: {cpu: 4 cores, memory: 8GB}",
+        "replicas: 1, image: x, resources: {limits: {cpu: 1, memory: 1Gi}}",
+        "replicas: \"3\", gpus: 1.5, image: x, resources: {limits: {cpu: 4 cores, memory: 8GB}}",
     );
     let expected = [
         (6, 25, group("replicas")),
         (6, 36, group("gpus")),
-        (6, 68, group("resources.cpu")),
-        (6, 85, group("resources.memory")),
+        (6, 77, group("resources.limits.cpu")),
+        (6, 94, group("resources.limits.memory")),
     ];
     assert_eq!(wrong, expected);
     // What must be there is told, whatever its type; what it would hold is not.
     let missing = fields(
-        "image: x, resources: {cpu: 1, memory: 1Gi}",
+        "image: x, resources: {limits: {cpu: 1, memory: 1Gi}}",
         "resources: {}",
     );
     let missing: Vec<_> = missing.into_iter().map(|m| m.2).collect();
     let mut expected = [
         group("image"),
-        group("resources.cpu"),
-        group("resources.memory"),
+        group("resources.limits.cpu"),
+        group("resources.limits.memory"),
     ];
     let mut sorted = missing.clone();
     sorted.sort();
     expected.sort();
     assert_eq!(sorted, expected, "{missing:?}");
     // The group may have GPUs, and then needs no resources of its own.
-    let gpus = fields("resources: {cpu: 1, memory: 1Gi}", "gpus: \"8\"");
+    let gpus = fields("resources: {limits: {cpu: 1, memory: 1Gi}}", "gpus: \"8\"");
     let gpus: Vec<_> = gpus.into_iter().map(|m| m.2).collect();
     assert_eq!(gpus, [group("gpus")]);
-    let outer = fields("image: x, resources: {cpu: 1, memory: 1Gi}", "image: [x]");
+    let outer = fields(
+        "image: x, resources: {limits: {cpu: 1, memory: 1Gi}}",
+        "image: [x]",
+    );
     let outer: Vec<_> = outer.into_iter().map(|m| m.2).collect();
-    let resources = [group("resources.cpu"), group("resources.memory")];
+    let resources = [
+        group("resources.limits.cpu"),
+        group("resources.limits.memory"),
+    ];
     let image = [group("image")];
     assert_eq!(outer, [&resources[..], &image[..]].concat());
     let spec = fields("spec:", "sepc:");
@@ -314,8 +320,8 @@ fn values_are_those_that_the_api_server_gets() {
 #[test]
 fn anchors_are_expanded_and_bombs_are_not() {
     let text = JOB.replace("replicas: 1", "replicas: &r 0").replace(
-        "1Gi}}\n",
-        "1Gi}}\n  - {name: v, replicas: *r, image: x, resources: {cpu: 1, memory: 1Gi}}\n",
+        "1Gi}}}\n",
+        "1Gi}}}\n  - {name: v, replicas: *r, image: x, resources: {limits: {cpu: 1, memory: 1Gi}}}\n",
     );
     let lines: Vec<_> = said(&text).into_iter().map(|s| (s.0, s.2)).collect();
     assert_eq!(

@@ -1,6 +1,7 @@
 //! serde's messages in the words of people who write YAML: the rule and the fix.
 
 use crate::Quantity;
+use crate::job::ResourceRequirements;
 use crate::quantity::Amount;
 
 /// What is said of an unknown field where the known ones are not to be had.
@@ -107,13 +108,9 @@ fn is_short_for(name: &str, word: &str) -> bool {
 
 fn unknown_field(name: &str, known: &[&str]) -> String {
     // What people know from a container's resources.
-    if known.contains(&"ephemeralStorage") {
-        if matches!(name, "requests" | "limits") {
-            return "is no known field: write cpu and memory directly below resources, requests and limits are the same".to_owned();
-        }
-        if name.contains('/') {
-            return "is no known field: set gpus of the task group for GPUs, and resources.extended for other devices".to_owned();
-        }
+    let is_amount = |name| ResourceRequirements::NO_DEVICES.contains(&name);
+    if known == ["limits", "requests", "claims"] && (is_amount(name) || name.contains('/')) {
+        return format!("is no known field: write resources.limits.{name}");
     }
     match nearest(name, known) {
         Some(near) => format!("is no known field: did you mean {near:?}?"),

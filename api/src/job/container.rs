@@ -33,11 +33,11 @@ pub struct LocalReference {
     pub name: String,
 }
 
-/// One key of a ConfigMap or Secret of the job's namespace.
+/// One key of a ConfigMap or Secret of the job's namespace, as in core.
 #[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
-pub struct KeyReference {
+pub struct KeySelector {
     /// Name of the object.
     #[schemars(length(max = 253))]
     #[garde(custom(rules::object_name))]
@@ -46,58 +46,97 @@ pub struct KeyReference {
     /// Key within it.
     #[schemars(length(min = 1, max = 253))]
     pub key: String,
+    /// True: the job starts without the object or the key. Absent: false.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub optional: Option<bool>,
 }
 
-/// An environment variable: its value, or where it comes from.
+/// A field of the pod, as in core.
 #[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
-#[x_kube(validation = rules::ENV_SOURCE.cel())]
+pub struct FieldSelector {
+    /// Version of the schema that `fieldPath` is written in. Absent: v1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 63))]
+    pub api_version: Option<String>,
+    /// Path of the field, such as `status.podIP`.
+    #[schemars(length(max = 253))]
+    #[garde(custom(rules::env_field))]
+    pub field_path: String,
+}
+
+/// An environment variable, as in core: its value, or its source.
+#[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[garde(allow_unvalidated)]
+#[x_kube(validation = rules::ENV_VALUE.cel())]
 pub struct EnvVar {
     /// Name of the variable.
     #[schemars(length(max = 256))]
-    #[garde(custom(rules::env_name), custom(rules::env_source(self)))]
+    #[garde(custom(rules::env_name), custom(rules::env_value(self)))]
     #[x_kube(validation = rules::ENV_NAME.cel())]
     pub name: String,
     /// Its value.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32768))]
     pub value: Option<String>,
-    /// A key of a Secret.
+    /// Source of its value.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(dive)]
-    pub secret: Option<KeyReference>,
+    pub value_from: Option<EnvVarSource>,
+}
+
+/// Source of the value of an environment variable, as in core: exactly one of these.
+#[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[garde(allow_unvalidated)]
+#[x_kube(validation = rules::ENV_SOURCE.cel())]
+pub struct EnvVarSource {
+    /// A key of a Secret.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[garde(dive, custom(rules::env_source(self)))]
+    pub secret_key_ref: Option<KeySelector>,
     /// A key of a ConfigMap.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(dive)]
-    pub config_map: Option<KeyReference>,
-    /// A field of the pod, such as `status.podIP`.
+    pub config_map_key_ref: Option<KeySelector>,
+    /// A field of the pod.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 253))]
-    #[garde(inner(custom(rules::env_field)))]
-    pub field: Option<String>,
+    #[garde(dive)]
+    pub field_ref: Option<FieldSelector>,
 }
 
-/// Environment variables from every key of a ConfigMap or Secret.
+/// The name of a ConfigMap or Secret of the job's namespace, as in core.
+#[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[garde(allow_unvalidated)]
+pub struct EnvFromReference {
+    /// Name of the object.
+    #[schemars(length(max = 253))]
+    #[garde(custom(rules::object_name))]
+    #[x_kube(validation = rules::OBJECT_NAME.cel())]
+    pub name: String,
+    /// True: the job starts without the object. Absent: false.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub optional: Option<bool>,
+}
+
+/// Environment variables from every key of a ConfigMap or Secret, as in core.
 #[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
 #[x_kube(validation = rules::ENV_FROM_SOURCE.cel())]
-pub struct EnvFrom {
-    /// Name of a ConfigMap.
+pub struct EnvFromSource {
+    /// A ConfigMap.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 253))]
-    #[garde(
-        inner(custom(rules::object_name)),
-        custom(rules::env_from_source(self))
-    )]
-    pub config_map: Option<String>,
-    /// Name of a Secret.
+    #[garde(dive, custom(rules::env_from_source(self)))]
+    pub config_map_ref: Option<EnvFromReference>,
+    /// A Secret.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 253))]
-    #[garde(inner(custom(rules::object_name)))]
-    pub secret: Option<String>,
-    /// Put before each name.
+    #[garde(dive)]
+    pub secret_ref: Option<EnvFromReference>,
+    /// Text in front of each name.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     #[garde(inner(custom(rules::env_prefix)))]
@@ -105,43 +144,95 @@ pub struct EnvFrom {
     pub prefix: Option<String>,
 }
 
-/// What each pod needs. Requests and limits are the same.
-#[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+/// Resources of each pod, as in core.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[garde(allow_unvalidated)]
-pub struct Resources {
-    /// CPU, in cores: `96`, `"500m"`. Absent, of a group with GPUs: `resourcesPerGPU.cpu` of the RuntimeProfile, else of the queue, for each GPU.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[garde(inner(custom(rules::cpu)))]
-    #[x_kube(validation = rules::CPU.cel())]
-    pub cpu: Option<Quantity>,
-    /// Memory, in bytes: `1000Gi`. Absent, of a group with GPUs: `resourcesPerGPU.memory` of the RuntimeProfile, else of the queue, for each GPU.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[garde(inner(custom(rules::memory)))]
-    #[x_kube(validation = rules::MEMORY.cel())]
-    pub memory: Option<Quantity>,
-    /// Local disk, in bytes.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[garde(inner(custom(rules::memory)))]
-    #[x_kube(validation = rules::MEMORY.cel())]
-    pub ephemeral_storage: Option<Quantity>,
-    /// Whole devices beside `gpus`, by resource name: `rdma/hca: 1`.
+#[x_kube(validation = rules::REQUESTS.cel())]
+pub struct ResourceRequirements {
+    /// Amounts that each pod gets, by resource name: cpu (96, "500m"), memory (1000Gi), ephemeral-storage, and whole devices beside `gpus`, such as rdma/hca. Absent, of a group with GPUs: cpu and memory are `resourcesPerGPU` of the RuntimeProfile, else of the queue, for each GPU.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(extend("maxProperties" = 16))]
-    #[garde(custom(rules::extended))]
-    #[x_kube(validation = rules::EXTENDED.cel())]
-    pub extended: BTreeMap<String, Quantity>,
+    #[schemars(extend("maxProperties" = 20))]
+    #[x_kube(validation = rules::LIMIT_CPU.cel(), validation = rules::LIMIT_MEMORY.cel(), validation = rules::LIMIT_DISK.cel(), validation = rules::LIMIT_DEVICES.cel())]
+    pub limits: BTreeMap<String, Quantity>,
+    /// The same amounts, since a pod requests what it is limited to. Absent, or a part of them: as `limits`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = 20))]
+    pub requests: BTreeMap<String, Quantity>,
+    /// Must be empty: Trellis does not allocate dynamic resources yet. `gpus` and `limits` ask for devices.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    #[x_kube(validation = rules::NO_CLAIMS.cel())]
+    pub claims: Vec<ResourceClaim>,
 }
 
-impl Resources {
+/// A claim of core's `resources.claims`.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ResourceClaim {
+    /// Name of the claim.
+    #[schemars(length(max = 253))]
+    pub name: String,
+    /// Name of a request of the claim.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
+    pub request: Option<String>,
+}
+
+impl ResourceRequirements {
+    /// Resources that are no devices, in core's names.
+    pub const NO_DEVICES: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
+
     /// True if it states nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
+
+    /// CPU, in cores.
+    #[must_use]
+    pub fn cpu(&self) -> Option<&Quantity> {
+        self.limits.get("cpu")
+    }
+
+    /// Memory, in bytes.
+    #[must_use]
+    pub fn memory(&self) -> Option<&Quantity> {
+        self.limits.get("memory")
+    }
+
+    /// Local disk, in bytes.
+    #[must_use]
+    pub fn ephemeral_storage(&self) -> Option<&Quantity> {
+        self.limits.get("ephemeral-storage")
+    }
+
+    /// Devices, by resource name.
+    pub fn devices(&self) -> impl Iterator<Item = (&String, &Quantity)> {
+        let limits = self.limits.iter();
+        limits.filter(|(name, _)| !Self::NO_DEVICES.contains(&name.as_str()))
+    }
 }
 
-/// A volume and where it appears: exactly one of claim, configMap, secret, emptyDir.
+impl Validate for ResourceRequirements {
+    type Context = ();
+
+    fn validate_into(
+        &self,
+        (): &(),
+        parent: &mut dyn FnMut() -> garde::Path,
+        report: &mut garde::Report,
+    ) {
+        for (field, key, result) in rules::resource_requirements(self) {
+            if let Err(error) = result {
+                let path = parent().join(field);
+                let path = key.map_or(path.clone(), |key| path.join(key));
+                report.append(path, error);
+            }
+        }
+    }
+}
+
+/// A volume and where it appears: exactly one of claimName, configMapName, secretName, emptyDir.
 #[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
@@ -151,17 +242,17 @@ pub struct Mount {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     #[garde(inner(custom(rules::object_name)))]
-    pub claim: Option<String>,
+    pub claim_name: Option<String>,
     /// Name of a ConfigMap.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     #[garde(inner(custom(rules::object_name)))]
-    pub config_map: Option<String>,
+    pub config_map_name: Option<String>,
     /// Name of a Secret.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     #[garde(inner(custom(rules::object_name)))]
-    pub secret: Option<String>,
+    pub secret_name: Option<String>,
     /// Scratch space that lives as long as the pod.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(dive)]

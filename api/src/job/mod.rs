@@ -18,12 +18,12 @@ pub use awaited::{AwaitedByPod, AwaitedGroup, AwaitedPods};
 pub(crate) use checkpoint::DEFAULT_GRACE;
 pub use checkpoint::{Checkpoint, CheckpointStatus};
 pub use container::{
-    ContainerPort, EmptyDir, EnvFrom, EnvVar, KeyReference, LocalReference, Mount, PullPolicy,
-    Resources,
+    ContainerPort, EmptyDir, EnvFromReference, EnvFromSource, EnvVar, EnvVarSource, FieldSelector,
+    KeySelector, LocalReference, Mount, PullPolicy, ResourceClaim, ResourceRequirements,
 };
 pub use decision::{PolicyDecision, PolicyVerdict};
 pub use finished::{FinishedGroup, FinishedPods, indexes, ranges};
-pub use network::{Network, TrafficRule};
+pub use network::{Network, NetworkPort, Protocol, TrafficRule};
 pub use policy::{Cleanup, Deadlines, PodCleanup, Success, SuccessPolicy};
 pub use restart::{LostNode, Restart, RestartAction, RestartRule, RestartScope};
 pub use secret::{JobSecret, RemoteValue, SecretStore, SecretStoreKind};
@@ -109,7 +109,7 @@ pub struct TrainingJobSpec {
     #[garde(inner(custom(rules::queue_name)))]
     #[schemars(length(max = 253))]
     #[x_kube(validation = rules::QUEUE_NAME.cel())]
-    pub queue: Option<String>,
+    pub queue_name: Option<String>,
     /// Name of a PriorityClass. Absent: the cluster's global default, else 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::priority_class)))]

@@ -27,8 +27,8 @@ impl TrainingJobSpec {
     /// ```
     /// use trellis_api::TrainingJobSpec;
     /// let spec: TrainingJobSpec = serde_json::from_value(serde_json::json!({"taskGroups": [
-    ///     {"name": "worker", "image": "i", "resources": {"cpu": 1, "memory": "1Gi"}},
-    ///     {"name": "chief", "role": "Coordinator", "image": "i", "resources": {"cpu": 1, "memory": "1Gi"}},
+    ///     {"name": "worker", "image": "i", "resources": {"limits": {"cpu": 1, "memory": "1Gi"}}},
+    ///     {"name": "chief", "role": "Coordinator", "image": "i", "resources": {"limits": {"cpu": 1, "memory": "1Gi"}}},
     /// ]}))?;
     /// assert_eq!(spec.leader_group(), Some("chief"));
     /// # Ok::<(), serde_json::Error>(())

@@ -32,8 +32,8 @@ impl TrainingJobSpec {
     /// ```
     /// use trellis_api::TrainingJobSpec;
     /// let spec: TrainingJobSpec = serde_json::from_value(serde_json::json!({"taskGroups": [
-    ///     {"name": "prepare", "image": "i", "resources": {"cpu": 1, "memory": "1Gi"}},
-    ///     {"name": "train", "image": "i", "resources": {"cpu": 1, "memory": "1Gi"},
+    ///     {"name": "prepare", "image": "i", "resources": {"limits": {"cpu": 1, "memory": "1Gi"}}},
+    ///     {"name": "train", "image": "i", "resources": {"limits": {"cpu": 1, "memory": "1Gi"}},
     ///         "dependsOn": [{"group": "prepare", "status": "Complete"}]},
     /// ]}))?;
     /// assert_eq!(spec.stages(), 2);
@@ -112,7 +112,7 @@ mod tests {
                     .iter()
                     .map(|(group, on)| json!({"group": group, "status": on}));
                 json!({"name": name, "role": role, "image": "i",
-                    "resources": {"cpu": 1, "memory": "1Gi"}, "dependsOn": on.collect::<Vec<_>>()})
+                    "resources": {"limits": {"cpu": 1, "memory": "1Gi"}}, "dependsOn": on.collect::<Vec<_>>()})
             })
             .collect();
         serde_json::from_value(json!({"framework": framework, "taskGroups": groups})).unwrap()

@@ -8,7 +8,9 @@ use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{ContainerPort, EnvFrom, EnvVar, LocalReference, Mount, PullPolicy, Resources};
+use super::{
+    ContainerPort, EnvFromSource, EnvVar, LocalReference, Mount, PullPolicy, ResourceRequirements,
+};
 use crate::topology::TopologyRequest;
 use crate::{PodTemplate, Quantity, rules};
 
@@ -84,16 +86,16 @@ pub struct TaskGroup {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
     #[garde(length(max = 16), dive)]
-    pub env_from: Vec<EnvFrom>,
+    pub env_from: Vec<EnvFromSource>,
     /// Working directory. Absent: the image's.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 4096))]
     #[garde(inner(length(max = 4096)))]
     pub working_dir: Option<String>,
-    /// What each pod needs. Requests and limits are the same. A group with GPUs may leave out cpu and memory where its RuntimeProfile or queue states `resourcesPerGPU`.
-    #[serde(default, skip_serializing_if = "Resources::is_empty")]
+    /// Resources of each pod, as in core. A group with GPUs may leave out cpu and memory where its RuntimeProfile or queue states `resourcesPerGPU`.
+    #[serde(default, skip_serializing_if = "ResourceRequirements::is_empty")]
     #[garde(dive, custom(rules::one_device_count(self)))]
-    pub resources: Resources,
+    pub resources: ResourceRequirements,
     /// Size of /dev/shm, "0" for none. Absent: the smaller of half the memory and 64Gi if the group has GPUs.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::quantity_or_zero)))]

@@ -7,7 +7,7 @@ use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::job::{Framework, SecretStoreKind};
+use crate::job::{Framework, NetworkPort, SecretStoreKind};
 use crate::rules;
 
 /// A request, and what the policies of this object must decide about it.
@@ -139,12 +139,11 @@ pub struct TestResource {
     #[garde(inner(custom(rules::object_name)))]
     #[x_kube(validation = rules::OBJECT_NAME.cel())]
     pub service: Option<String>,
-    /// Of ConnectTo and AcceptFrom: TCP ports. Absent: every port.
+    /// Of ConnectTo and AcceptFrom: ports, as in the network of a job. Absent: every port.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 64))]
-    #[garde(length(max = 64), inner(custom(rules::port)))]
-    #[x_kube(validation = rules::PORTS.cel())]
-    pub ports: Vec<i32>,
+    #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "atomic"))]
+    #[garde(length(max = 64), dive)]
+    pub ports: Vec<NetworkPort>,
 }
 
 /// What is kept in a store outside the cluster.

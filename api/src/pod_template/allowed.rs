@@ -86,7 +86,7 @@ const SPEC: [(&str, &str); 24] = [
     ),
     (
         "resourceClaims",
-        "needs dynamic resource allocation, which Trellis does not do: set gpus or resources.extended of the task group",
+        "needs dynamic resource allocation, which Trellis does not do: set gpus or resources.limits of the task group",
     ),
     (
         "ephemeralContainers",

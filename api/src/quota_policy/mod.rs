@@ -73,14 +73,14 @@ pub struct QuotaSubject {
     #[schemars(length(max = 63))]
     #[garde(inner(custom(rules::queue_name)))]
     #[x_kube(validation = rules::QUEUE_NAME.cel())]
-    pub queue: Option<String>,
+    pub queue_name: Option<String>,
     /// Jobs whose pods run as the ServiceAccount of this name, of whichever of the
     /// namespaces.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     #[garde(inner(custom(rules::object_name)))]
     #[x_kube(validation = rules::OBJECT_NAME.cel())]
-    pub service_account: Option<String>,
+    pub service_account_name: Option<String>,
     /// Jobs that this user has submitted, by the name that the API server knows, and those of
     /// which nobody knows who has.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -52,8 +52,9 @@ fn each_amount_is_the_groups_own_else_the_profiles_else_the_queues() {
     let of_queue = || queue("q", json!({"cpu": "1500m", "memory": "64Gi"}));
     let by_profile = || StatedBy::Profile("p".to_owned());
     let by_queue = || StatedBy::Queue("q".to_owned());
-    let own = json!({"gpus": 8, "resources": {"cpu": 4, "memory": "8Gi"}});
-    let own_cpu = json!({"gpus": 8, "resources": {"cpu": 4, "ephemeralStorage": "1Gi"}});
+    let own = json!({"gpus": 8, "resources": {"limits": {"cpu": 4, "memory": "8Gi"}}});
+    let own_cpu =
+        json!({"gpus": 8, "resources": {"limits": {"cpu": 4, "ephemeral-storage": "1Gi"}}});
     let gpus = || json!({"gpus": 8});
     let cpu_alone = profile(json!({"cpu": 12}));
     for (fields, profile, queue, cpu, memory) in [
@@ -134,24 +135,24 @@ fn an_amount_that_is_stated_nowhere_names_field_rule_and_both_ways_out() {
     let of_cpu = profile(json!({"cpu": 12}));
     assert_eq!(
         first(gpus(), None, none()).unwrap_err(),
-        "spec.taskGroups[0].resources: cpu and memory are required: state them, or resourcesPerGPU \
+        "spec.taskGroups[0].resources.limits: cpu and memory are required: state them, or resourcesPerGPU \
          in a RuntimeProfile or queue \"q\""
     );
     assert_eq!(
         first(gpus(), Some(&of_cpu), none()).unwrap_err(),
-        "spec.taskGroups[0].resources.memory: is required: state it, or resourcesPerGPU.memory in \
+        "spec.taskGroups[0].resources.limits.memory: is required: state it, or resourcesPerGPU.memory in \
          RuntimeProfile \"p\" or queue \"q\""
     );
     let cpu = first(gpus(), None, queue("root", json!({"memory": "1Gi"})));
     assert!(
         cpu.unwrap_err()
-            .starts_with("spec.taskGroups[0].resources.cpu: is required: ")
+            .starts_with("spec.taskGroups[0].resources.limits.cpu: is required: ")
     );
     // All groups are told at once, by their place in the spec.
     let two = valid(json!([
         group(json!({"gpus": 8})),
-        {"name": "head", "image": "i", "resources": {"cpu": 1, "memory": "1Gi"}},
-        {"name": "third", "image": "i", "gpus": 1, "resources": {"cpu": 1}},
+        {"name": "head", "image": "i", "resources": {"limits": {"cpu": 1, "memory": "1Gi"}}},
+        {"name": "third", "image": "i", "gpus": 1, "resources": {"limits": {"cpu": 1}}},
     ]));
     let error = ResolvedJob::new(two, None, "q", none())
         .unwrap_err()
@@ -163,8 +164,8 @@ fn an_amount_that_is_stated_nowhere_names_field_rule_and_both_ways_out() {
     assert_eq!(
         places,
         [
-            "spec.taskGroups[0].resources",
-            "spec.taskGroups[2].resources.memory"
+            "spec.taskGroups[0].resources.limits",
+            "spec.taskGroups[2].resources.limits.memory"
         ]
     );
 }
@@ -172,7 +173,7 @@ fn an_amount_that_is_stated_nowhere_names_field_rule_and_both_ways_out() {
 #[test]
 fn a_stage_keeps_the_amounts_of_its_groups() {
     let job = valid(json!([
-        {"name": "prepare", "image": "i", "resources": {"cpu": 1, "memory": "1Gi"}},
+        {"name": "prepare", "image": "i", "resources": {"limits": {"cpu": 1, "memory": "1Gi"}}},
         {"name": "train", "image": "i", "gpus": 8,
             "dependsOn": [{"group": "prepare", "status": "Complete"}]},
     ]));

@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{NodeAffinity, NodeSelectorTerm};
 
-use super::{Rule, SECRET_SOURCE};
+use super::{PORT_RANGE, Rule, SECRET_SOURCE};
 use crate::job::{
-    ContainerPort, EnvFrom, EnvVar, Mount, Toleration, TolerationOperator, TrafficRule,
+    ContainerPort, EnvFromReference, EnvFromSource, EnvVar, EnvVarSource, KeySelector, Mount,
+    Toleration, TolerationOperator, TrafficRule,
 };
 
 /// Longest name of an image, in characters. The CRD bounds the images of jobs by it, and the
@@ -18,20 +19,25 @@ pub const IMAGE: Rule = Rule::new(
     "size(self) > 0 && !self.matches('[[:space:]]')",
     "must be the name of an image, without spaces, such as registry.example/train:1.0",
 );
+/// A variable has a value or a source.
+pub const ENV_VALUE: Rule = Rule::new(
+    "!has(self.value) || !has(self.valueFrom)",
+    "must have at most one of value and valueFrom",
+);
 /// A variable comes from one place.
 pub const ENV_SOURCE: Rule = Rule::new(
-    "(has(self.value) ? 1 : 0) + (has(self.secret) ? 1 : 0) + (has(self.configMap) ? 1 : 0) + (has(self.field) ? 1 : 0) <= 1",
-    "must have at most one of value, secret, configMap and field",
+    "(has(self.secretKeyRef) ? 1 : 0) + (has(self.configMapKeyRef) ? 1 : 0) + (has(self.fieldRef) ? 1 : 0) == 1",
+    "must have exactly one of secretKeyRef, configMapKeyRef and fieldRef",
 );
 /// Variables in bulk come from one place.
 pub const ENV_FROM_SOURCE: Rule = Rule::new(
-    "has(self.configMap) != has(self.secret)",
-    "must have exactly one of configMap and secret",
+    "has(self.configMapRef) != has(self.secretRef)",
+    "must have exactly one of configMapRef and secretRef",
 );
 /// A volume is of one kind.
 pub const MOUNT_SOURCE: Rule = Rule::new(
-    "(has(self.claim) ? 1 : 0) + (has(self.configMap) ? 1 : 0) + (has(self.secret) ? 1 : 0) + (has(self.emptyDir) ? 1 : 0) == 1",
-    "must have exactly one of claim, configMap, secret and emptyDir",
+    "(has(self.claimName) ? 1 : 0) + (has(self.configMapName) ? 1 : 0) + (has(self.secretName) ? 1 : 0) + (has(self.emptyDir) ? 1 : 0) == 1",
+    "must have exactly one of claimName, configMapName, secretName and emptyDir",
 );
 /// No two volumes at one path.
 pub const UNIQUE_MOUNTS: Rule = Rule::new(
@@ -62,7 +68,9 @@ pub const NODE_AFFINITY: Rule = Rule::new(
 );
 
 /// Rules on an object as a whole, though garde hangs them on a field of it.
-pub(crate) const OF_THE_WHOLE: [Rule; 6] = [
+pub(crate) const OF_THE_WHOLE: [Rule; 8] = [
+    ENV_VALUE,
+    PORT_RANGE,
     ENV_SOURCE,
     ENV_FROM_SOURCE,
     MOUNT_SOURCE,
@@ -80,20 +88,29 @@ pub fn image(name: &str, _: &()) -> garde::Result {
     IMAGE.holds(!name.is_empty() && !name.bytes().any(|b| b.is_ascii_whitespace() || b == 0x0b))
 }
 
+/// [`ENV_VALUE`].
+pub fn env_value(var: &EnvVar) -> impl FnOnce(&str, &()) -> garde::Result {
+    let ok = var.value.is_none() || var.value_from.is_none();
+    move |_, ()| ENV_VALUE.holds(ok)
+}
+
 /// [`ENV_SOURCE`].
-pub fn env_source(var: &EnvVar) -> impl FnOnce(&str, &()) -> garde::Result {
+pub fn env_source(
+    source: &EnvVarSource,
+) -> impl FnOnce(&Option<KeySelector>, &()) -> garde::Result {
     let sources = count(&[
-        var.value.is_some(),
-        var.secret.is_some(),
-        var.config_map.is_some(),
-        var.field.is_some(),
+        source.secret_key_ref.is_some(),
+        source.config_map_key_ref.is_some(),
+        source.field_ref.is_some(),
     ]);
-    move |_, ()| ENV_SOURCE.holds(sources <= 1)
+    move |_, ()| ENV_SOURCE.holds(sources == 1)
 }
 
 /// [`ENV_FROM_SOURCE`].
-pub fn env_from_source(from: &EnvFrom) -> impl FnOnce(&Option<String>, &()) -> garde::Result {
-    let ok = from.config_map.is_some() != from.secret.is_some();
+pub fn env_from_source(
+    from: &EnvFromSource,
+) -> impl FnOnce(&Option<EnvFromReference>, &()) -> garde::Result {
+    let ok = from.config_map_ref.is_some() != from.secret_ref.is_some();
     move |_, ()| ENV_FROM_SOURCE.holds(ok)
 }
 
@@ -106,9 +123,9 @@ pub fn unique_env(vars: &[EnvVar], _: &()) -> garde::Result {
 /// [`MOUNT_SOURCE`].
 pub fn mount_source(mount: &Mount) -> impl FnOnce(&str, &()) -> garde::Result {
     let sources = count(&[
-        mount.claim.is_some(),
-        mount.config_map.is_some(),
-        mount.secret.is_some(),
+        mount.claim_name.is_some(),
+        mount.config_map_name.is_some(),
+        mount.secret_name.is_some(),
         mount.empty_dir.is_some(),
     ]);
     move |_, ()| MOUNT_SOURCE.holds(sources == 1)

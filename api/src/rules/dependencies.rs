@@ -114,7 +114,7 @@ mod tests {
                     .iter()
                     .map(|g| json!({"group": g, "status": "Complete"}));
                 let mut group = json!({"name": name, "image": "i",
-                    "resources": {"cpu": 1, "memory": "1Gi"},
+                    "resources": {"limits": {"cpu": 1, "memory": "1Gi"}},
                     "dependsOn": after.collect::<Vec<_>>()});
                 for (key, value) in fields.as_object().unwrap() {
                     group[key] = value.clone();

@@ -176,7 +176,7 @@ pub const FIXED_REPLICAS: Rule = field_of_groups!(
 pub const CHANGED_WHILE_SUSPENDED: [Rule; 8] = fields!(
     before_admission_or_suspended,
     "changes only while the job is suspended, once it has had its first place: set spec.suspend to true first";
-    "queue",
+    "queueName",
     "priorityClassName",
     "preemptible",
     "minRuntimeSeconds",

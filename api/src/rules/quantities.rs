@@ -1,11 +1,9 @@
 //! Rules on amounts: replicas, devices, memory, seconds, ports.
 
-use std::collections::BTreeMap;
-
 use super::Rule;
 use super::names::is_extended_resource;
 use crate::Quantity;
-use crate::job::{Resources, TaskGroup};
+use crate::job::{NetworkPort, ResourceRequirements, TaskGroup};
 use crate::quantity::Amount;
 
 /// Pods of a group.
@@ -18,16 +16,44 @@ pub const GPUS: Rule = Rule::new(
     "self >= 0 && self <= 64",
     "must be 0 to 64 whole devices for each pod: raise replicas for more",
 );
-/// CPU of a pod: more than nothing, at most 100,000 cores.
-pub const CPU: Rule = Rule::new(
-    "type(self) == int ? (self > 0 && self <= 100000) : (isQuantity(string(self)) && quantity(string(self)).isGreaterThan(quantity('0')) && !quantity(string(self)).isGreaterThan(quantity('100k')))",
-    "must be an amount of CPU above 0 and at most 100k cores, such as 96 or 500m",
-);
-/// Memory or disk of a pod: at least 1Mi, since less is a unit that was
-/// forgotten, at most 1Pi.
+/// Memory or disk: at least 1Mi, since less is a unit that was forgotten, at most 1Pi.
 pub const MEMORY: Rule = Rule::new(
     "type(self) == int ? (self >= 1048576 && self <= 1125899906842624) : (isQuantity(string(self)) && !quantity(string(self)).isLessThan(quantity('1Mi')) && !quantity(string(self)).isGreaterThan(quantity('1Pi')))",
     "must be an amount of bytes of at least 1Mi and at most 1Pi, with its unit, such as 16Gi",
+);
+/// CPU of a pod: more than nothing, at most 100,000 cores.
+pub const LIMIT_CPU: Rule = Rule::new(
+    "!('cpu' in self) || (type(self['cpu']) == int ? (self['cpu'] > 0 && self['cpu'] <= 100000) : (isQuantity(string(self['cpu'])) && quantity(string(self['cpu'])).isGreaterThan(quantity('0')) && !quantity(string(self['cpu'])).isGreaterThan(quantity('100k'))))",
+    "must be an amount of CPU above 0 and at most 100k cores, such as 96 or 500m",
+)
+.at(".cpu");
+/// Memory of a pod, as [`MEMORY`].
+pub const LIMIT_MEMORY: Rule = Rule::new(
+    "!('memory' in self) || (type(self['memory']) == int ? (self['memory'] >= 1048576 && self['memory'] <= 1125899906842624) : (isQuantity(string(self['memory'])) && !quantity(string(self['memory'])).isLessThan(quantity('1Mi')) && !quantity(string(self['memory'])).isGreaterThan(quantity('1Pi'))))",
+    "must be an amount of bytes of at least 1Mi and at most 1Pi, with its unit, such as 16Gi",
+)
+.at(".memory");
+/// Local disk of a pod, as [`MEMORY`].
+pub const LIMIT_DISK: Rule = Rule::new(
+    "!('ephemeral-storage' in self) || (type(self['ephemeral-storage']) == int ? (self['ephemeral-storage'] >= 1048576 && self['ephemeral-storage'] <= 1125899906842624) : (isQuantity(string(self['ephemeral-storage'])) && !quantity(string(self['ephemeral-storage'])).isLessThan(quantity('1Mi')) && !quantity(string(self['ephemeral-storage'])).isGreaterThan(quantity('1Pi'))))",
+    "must be an amount of bytes of at least 1Mi and at most 1Pi, with its unit, such as 16Gi",
+)
+.at("['ephemeral-storage']");
+/// Devices beside the GPUs.
+pub const LIMIT_DEVICES: Rule = Rule::new(
+    "self.all(k, k in ['cpu', 'memory', 'ephemeral-storage'] || (k.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[a-zA-Z0-9]([-a-zA-Z0-9_.]*[a-zA-Z0-9])?$') && !k.split('/')[0].endsWith('kubernetes.io') && (type(self[k]) == int ? (self[k] >= 0 && self[k] <= 1024) : (isQuantity(string(self[k])) && quantity(string(self[k])).isInteger() && quantity(string(self[k])).asInteger() >= 0 && quantity(string(self[k])).asInteger() <= 1024))))",
+    "every entry beside cpu, memory and ephemeral-storage must name a device resource with its vendor's domain, such as rdma/hca, and a whole number of 0 to 1024",
+);
+/// A pod requests what it is limited to.
+pub const REQUESTS: Rule = Rule::new(
+    "!has(self.requests) || self.requests.all(k, has(self.limits) && k in self.limits && (type(self.requests[k]) == int && type(self.limits[k]) == int ? self.requests[k] == self.limits[k] : (isQuantity(string(self.requests[k])) && isQuantity(string(self.limits[k])) && quantity(string(self.requests[k])).compareTo(quantity(string(self.limits[k]))) == 0)))",
+    "every request must also be in limits, with the same amount, since a pod requests what it is limited to: write it below limits, and leave requests out",
+)
+.at(".requests");
+/// Dynamic resources are not allocated.
+pub const NO_CLAIMS: Rule = Rule::new(
+    "size(self) == 0",
+    "must be empty, since Trellis does not allocate dynamic resources yet: ask for devices by gpus, or by their name in limits",
 );
 /// CPU for each GPU. For 64 GPUs it is at most what [`CPU`] allows a pod.
 pub const CPU_PER_GPU: Rule = Rule::new(
@@ -41,31 +67,27 @@ pub const MEMORY_PER_GPU: Rule = Rule::new(
 );
 /// A group without GPUs gets no CPU for each of them.
 pub const CPU_STATED: Rule = Rule::new(
-    "(has(self.gpus) && self.gpus > 0) || (has(self.resources) && has(self.resources.cpu))",
+    "(has(self.gpus) && self.gpus > 0) || (has(self.resources) && has(self.resources.limits) && 'cpu' in self.resources.limits)",
     "is required of a group without gpus: add it, such as 8 or 500m",
 )
-.at(".resources.cpu");
+.at(".resources.limits.cpu");
 /// A group without GPUs gets no memory for each of them.
 pub const MEMORY_STATED: Rule = Rule::new(
-    "(has(self.gpus) && self.gpus > 0) || (has(self.resources) && has(self.resources.memory))",
+    "(has(self.gpus) && self.gpus > 0) || (has(self.resources) && has(self.resources.limits) && 'memory' in self.resources.limits)",
     "is required of a group without gpus: add it, such as 16Gi",
 )
-.at(".resources.memory");
+.at(".resources.limits.memory");
 /// Memory, or none.
 pub const QUANTITY_OR_ZERO: Rule = Rule::new(
     "type(self) == int ? (self >= 0 && self <= 1125899906842624) : (isQuantity(string(self)) && !quantity(string(self)).isLessThan(quantity('0')) && !quantity(string(self)).isGreaterThan(quantity('1Pi')))",
     "must be an amount of bytes of at most 1Pi, such as 16Gi, or 0 for none",
 );
-/// Devices beside the GPUs.
-pub const EXTENDED: Rule = Rule::new(
-    "self.all(k, k.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[a-zA-Z0-9]([-a-zA-Z0-9_.]*[a-zA-Z0-9])?$') && !k.split('/')[0].endsWith('kubernetes.io') && (type(self[k]) == int ? (self[k] >= 0 && self[k] <= 1024) : (isQuantity(string(self[k])) && quantity(string(self[k])).isInteger() && quantity(string(self[k])).asInteger() >= 0 && quantity(string(self[k])).asInteger() <= 1024)))",
-    "every entry must name a device resource with its vendor's domain, such as rdma/hca, and a whole number of 0 to 1024",
-);
 /// A device is asked for in one place.
 pub const ONE_DEVICE_COUNT: Rule = Rule::new(
-    "!has(self.resources) || !has(self.resources.extended) || (!((has(self.gpuResource) ? self.gpuResource : 'nvidia.com/gpu') in self.resources.extended) && !self.resources.extended.exists(r, r.matches('^(gpu[.]|[^/]*/(gpu|mig-|tpu|npu|neuron|gaudi|ascend|Ascend))')))",
-    "resources.extended must not name a GPU, nor the resource that gpus counts: set gpus and gpuResource",
-);
+    "!has(self.resources) || !has(self.resources.limits) || (!((has(self.gpuResource) ? self.gpuResource : 'nvidia.com/gpu') in self.resources.limits) && !self.resources.limits.exists(r, r.matches('^(gpu[.]|[^/]*/(gpu|mig-|tpu|npu|neuron|gaudi|ascend|Ascend))')))",
+    "must not limit a GPU, nor the resource that gpus counts: set gpus of the task group, and gpuResource where it is not nvidia.com/gpu",
+)
+.at(".resources");
 /// Beginnings of resources, behind their domain, that count as GPUs wherever they are limited.
 const GPU_NAMES: [&str; 8] = [
     "gpu", "mig-", "tpu", "npu", "neuron", "gaudi", "ascend", "Ascend",
@@ -77,10 +99,10 @@ pub const NOMINAL: Rule = Rule::new(
 );
 /// Ports.
 pub const PORT: Rule = Rule::new("self >= 1 && self <= 65535", "must be a port, 1 to 65535");
-/// Lists of ports.
-pub const PORTS: Rule = Rule::new(
-    "self.all(p, p >= 1 && p <= 65535)",
-    "must be a port, 1 to 65535",
+/// Ranges of ports.
+pub const PORT_RANGE: Rule = Rule::new(
+    "!has(self.endPort) || self.endPort >= self.port",
+    "endPort must not be less than port",
 );
 /// User and group ids.
 pub const USER_ID: Rule = Rule::new(
@@ -125,6 +147,7 @@ pub const TTL: Rule = Rule::new(
     "must be 0 to 31536000 seconds (a year)",
 );
 
+const MOST_DEVICES: Amount = Amount::from_units(1024);
 const MOST_CPU: Amount = Amount::from_units(100_000);
 const LEAST_BYTES: Amount = Amount::from_units(1_048_576);
 const MOST_BYTES: Amount = Amount::from_units(1_125_899_906_842_624);
@@ -158,6 +181,12 @@ range!(
     /// [`PORT`].
     port, PORT, i32, 1..=65_535
 );
+/// [`PORT_RANGE`].
+pub fn port_range(port: &NetworkPort) -> impl FnOnce(&i32, &()) -> garde::Result {
+    let ok = port.last() >= port.port;
+    move |_, ()| PORT_RANGE.holds(ok)
+}
+
 range!(
     /// [`USER_ID`].
     user_id, USER_ID, i64, 0..=2_147_483_647
@@ -191,9 +220,56 @@ range!(
     ttl, TTL, i64, 0..=31_536_000
 );
 
-/// [`CPU`].
+/// The rules of resources: field, key where it is about one, result.
+pub fn resource_requirements(
+    of: &ResourceRequirements,
+) -> [(&'static str, Option<&'static str>, garde::Result); 6] {
+    let is_limit = |(name, asked): (&String, &Quantity)| {
+        let limit = of.limits.get(name).and_then(|limit| limit.amount().ok());
+        limit.is_some_and(|limit| asked.amount() == Ok(limit))
+    };
+    let is_device = |(name, count): (&String, &Quantity)| {
+        is_extended_resource(name)
+            && between(count, None, MOST_DEVICES)
+            && count.amount().is_ok_and(Amount::is_whole)
+    };
+    [
+        (
+            "limits",
+            Some("cpu"),
+            of.cpu().map_or(Ok(()), |value| cpu(value, &())),
+        ),
+        (
+            "limits",
+            Some("memory"),
+            optional_bytes(&LIMIT_MEMORY, of.memory()),
+        ),
+        (
+            "limits",
+            Some("ephemeral-storage"),
+            optional_bytes(&LIMIT_DISK, of.ephemeral_storage()),
+        ),
+        (
+            "limits",
+            None,
+            LIMIT_DEVICES.holds(of.devices().all(is_device)),
+        ),
+        (
+            "requests",
+            None,
+            REQUESTS.holds(of.requests.iter().all(is_limit)),
+        ),
+        ("claims", None, NO_CLAIMS.holds(of.claims.is_empty())),
+    ]
+}
+
+fn optional_bytes(rule: &Rule, value: Option<&Quantity>) -> garde::Result {
+    value.map_or(Ok(()), |value| bytes(rule, value, MOST_BYTES))
+}
+
+/// [`LIMIT_CPU`].
 pub fn cpu(value: &Quantity, _: &()) -> garde::Result {
-    CPU.holds(between(value, Some(Amount::ZERO), MOST_CPU))
+    LIMIT_CPU.holds(between(value, Some(Amount::ZERO), MOST_CPU))
 }
 
 /// [`CPU_PER_GPU`].
@@ -276,19 +352,21 @@ pub fn weight(value: &Quantity, _: &()) -> garde::Result {
 
 /// [`CPU_STATED`].
 pub fn cpu_stated(group: &TaskGroup) -> garde::Result {
-    CPU_STATED.holds(group.gpus() > 0 || group.resources.cpu.is_some())
+    CPU_STATED.holds(group.gpus() > 0 || group.resources.cpu().is_some())
 }
 
 /// [`MEMORY_STATED`].
 pub fn memory_stated(group: &TaskGroup) -> garde::Result {
-    MEMORY_STATED.holds(group.gpus() > 0 || group.resources.memory.is_some())
+    MEMORY_STATED.holds(group.gpus() > 0 || group.resources.memory().is_some())
 }
 
 /// [`ONE_DEVICE_COUNT`].
-pub fn one_device_count(group: &TaskGroup) -> impl FnOnce(&Resources, &()) -> garde::Result {
+pub fn one_device_count(
+    group: &TaskGroup,
+) -> impl FnOnce(&ResourceRequirements, &()) -> garde::Result {
     let device = group.gpu_resource().to_owned();
     move |resources, ()| {
-        let mut names = resources.extended.keys();
+        let mut names = resources.limits.keys();
         ONE_DEVICE_COUNT.holds(!names.any(|name| *name == device || is_gpu(name)))
     }
 }
@@ -299,13 +377,4 @@ pub fn one_device_count(group: &TaskGroup) -> impl FnOnce(&Resources, &()) -> ga
 pub fn is_gpu(resource: &str) -> bool {
     let (domain, name) = resource.split_once('/').unwrap_or_default();
     domain.starts_with("gpu.") || GPU_NAMES.iter().any(|start| name.starts_with(start))
-}
-
-/// [`EXTENDED`].
-pub fn extended(map: &BTreeMap<String, Quantity>, _: &()) -> garde::Result {
-    EXTENDED.holds(map.iter().all(|(name, value)| {
-        is_extended_resource(name)
-            && between(value, None, Amount::from_units(1024))
-            && value.amount().is_ok_and(Amount::is_whole)
-    }))
 }

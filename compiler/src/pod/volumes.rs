@@ -127,7 +127,7 @@ fn volume(mount: &Mount, read_only: bool) -> Volume {
         name: name.to_owned(),
         ..Volume::default()
     };
-    if let Some(claim) = &mount.claim {
+    if let Some(claim) = &mount.claim_name {
         Volume {
             persistent_volume_claim: Some(PersistentVolumeClaimVolumeSource {
                 claim_name: claim.clone(),
@@ -135,7 +135,7 @@ fn volume(mount: &Mount, read_only: bool) -> Volume {
             }),
             ..named("claim")
         }
-    } else if let Some(config_map) = &mount.config_map {
+    } else if let Some(config_map) = &mount.config_map_name {
         Volume {
             config_map: Some(ConfigMapVolumeSource {
                 name: config_map.clone(),
@@ -143,7 +143,7 @@ fn volume(mount: &Mount, read_only: bool) -> Volume {
             }),
             ..named("config-map")
         }
-    } else if let Some(secret) = &mount.secret {
+    } else if let Some(secret) = &mount.secret_name {
         Volume {
             secret: Some(SecretVolumeSource {
                 secret_name: Some(secret.clone()),
@@ -166,8 +166,8 @@ fn volume(mount: &Mount, read_only: bool) -> Volume {
 /// True if no mount of the group writes to the claim: the volume itself can
 /// then be attached read-only, as ReadOnlyMany disks on many nodes must be.
 fn claim_is_read_only(mount: &Mount, group: &TaskGroup) -> bool {
-    let same = |other: &&Mount| other.claim == mount.claim;
-    mount.claim.is_some()
+    let same = |other: &&Mount| other.claim_name == mount.claim_name;
+    mount.claim_name.is_some()
         && group
             .mounts
             .iter()

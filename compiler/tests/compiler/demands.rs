@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::serde_json::{from_value, json};
+use trellis_api::job::NetworkPort;
 use trellis_compiler::{Demand, Endpoint, Peer, Surroundings, compile};
 
 use super::support::{compiled, found, job, resolved};
@@ -12,7 +13,7 @@ use super::support::{compiled, found, job, resolved};
 #[test]
 fn the_least_job() {
     let job = compiled(job(
-        "taskGroups: [{name: w, image: 'a:1', resources: {cpu: 1, memory: 1Gi}}]",
+        "taskGroups: [{name: w, image: 'a:1', resources: {limits: {cpu: 1, memory: 1Gi}}}]",
     ));
     let demands: Vec<_> = job.demands().iter().cloned().collect();
     assert_eq!(
@@ -32,19 +33,19 @@ serviceAccountName: trainer
 taskGroups:
 - name: a
   image: a:1
-  resources: {cpu: 1, memory: 1Gi}
+  resources: {limits: {cpu: 1, memory: 1Gi}}
   imagePullSecrets: [{name: pull}]
   env:
-  - {name: A, secret: {name: env-secret, key: k}}
-  - {name: B, configMap: {name: env-map, key: k}}
-  envFrom: [{secret: bulk-secret}, {configMap: bulk-map}]
+  - {name: A, valueFrom: {secretKeyRef: {name: env-secret, key: k}}}
+  - {name: B, valueFrom: {configMapKeyRef: {name: env-map, key: k}}}
+  envFrom: [{secretRef: {name: bulk-secret}}, {configMapRef: {name: bulk-map}}]
   mounts:
-  - {claim: data, path: /a}
-  - {secret: mounted-secret, path: /b}
-  - {configMap: mounted-map, path: /c}
-- {name: b, image: 'b:1', resources: {cpu: 1, memory: 1Gi}}
+  - {claimName: data, path: /a}
+  - {secretName: mounted-secret, path: /b}
+  - {configMapName: mounted-map, path: /c}
+- {name: b, image: 'b:1', resources: {limits: {cpu: 1, memory: 1Gi}}}
 network:
-  egress: [{cidr: 10.0.0.0/8, ports: [443]}, {service: db}]
+  egress: [{cidr: 10.0.0.0/8, ports: [{port: 443}]}, {service: db}]
   ingress: [{namespace: monitoring}]
 "));
     let db: Service =
@@ -56,7 +57,7 @@ network:
     let text = |s: &str| s.to_owned();
     let endpoint = |peer, ports: &[i32]| Endpoint {
         peer,
-        ports: ports.to_vec(),
+        ports: ports.iter().map(|port| NetworkPort::tcp(*port)).collect(),
     };
     let expected = [
         Demand::UseQueue(text("default")),

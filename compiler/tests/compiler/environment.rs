@@ -10,7 +10,9 @@ use super::support::{
 
 /// A group of one line, with what is given.
 fn group(name: &str, rest: &str) -> String {
-    format!("- {{name: {name}, image: busybox, resources: {{cpu: 1, memory: 1Gi}}, {rest}}}\n")
+    format!(
+        "- {{name: {name}, image: busybox, resources: {{limits: {{cpu: 1, memory: 1Gi}}}}, {rest}}}\n"
+    )
 }
 
 #[test]

@@ -8,7 +8,7 @@ use super::support::{PLACEMENT, compiled, container, env, job, spec, value_of};
 /// A job of this framework with groups of one line.
 fn of(framework: &str, groups: &[(&str, &str)]) -> CompiledJob {
     let groups = groups.iter().map(|(name, rest)| {
-        format!("- {{name: {name}, image: busybox, resources: {{cpu: 1, memory: 1Gi}}, {rest}}}\n")
+        format!("- {{name: {name}, image: busybox, resources: {{limits: {{cpu: 1, memory: 1Gi}}}}, {rest}}}\n")
     });
     let groups: String = groups.collect();
     compiled(job(&format!(
@@ -161,7 +161,10 @@ fn deepspeed_has_pytorchs_variables_and_a_hostfile() {
 fn a_config_map_of_that_name_is_a_demand_where_it_is_not_the_jobs() {
     let job = of(
         "PyTorch",
-        &[("worker", "mounts: [{configMap: llm-hosts, path: /hosts}]")],
+        &[(
+            "worker",
+            "mounts: [{configMapName: llm-hosts, path: /hosts}]",
+        )],
     );
     let demand = Demand::UseConfigMap("llm-hosts".to_owned());
     assert!(job.demands().contains(&demand));

@@ -15,8 +15,8 @@ use super::support::{PLACEMENT, UID, compiled, container, job, spec, value_of};
 fn mpi(launcher: &str, worker: &str) -> CompiledJob {
     compiled(job(&format!(
         "framework: MPI\ntaskGroups:\n\
-         - {{name: worker, image: i, replicas: 2, resources: {{cpu: 1, memory: 1Gi}}, {worker}}}\n\
-         - {{name: launcher, image: i, role: Launcher, resources: {{cpu: 1, memory: 1Gi}}, {launcher}}}\n"
+         - {{name: worker, image: i, replicas: 2, resources: {{limits: {{cpu: 1, memory: 1Gi}}}}, {worker}}}\n\
+         - {{name: launcher, image: i, role: Launcher, resources: {{limits: {{cpu: 1, memory: 1Gi}}}}, {launcher}}}\n"
     )))
 }
 
@@ -38,7 +38,7 @@ fn hosts_are_the_workers_and_a_launcher_that_has_devices() {
         format!("{launcher}:4\n{one}:8\n{two}:8\n")
     );
     let alone = compiled(job(
-        "framework: MPI\ntaskGroups:\n- {name: l, image: i, role: Launcher, resources: {cpu: 1, memory: 1Gi}}\n",
+        "framework: MPI\ntaskGroups:\n- {name: l, image: i, role: Launcher, resources: {limits: {cpu: 1, memory: 1Gi}}}\n",
     ));
     assert_eq!(
         files(&alone)["hostfile"],
@@ -87,7 +87,7 @@ fn a_worker_that_says_nothing_runs_sshd_and_a_launcher_without_gpus_sees_none() 
 
 #[test]
 fn config_map_and_key_are_mounted_and_nobody_has_to_permit_them() {
-    let job = mpi("command: [mpirun]", "mounts: [{secret: s, path: /s}]");
+    let job = mpi("command: [mpirun]", "mounts: [{secretName: s, path: /s}]");
     let pod = job.groups()[0].pod(0, &PLACEMENT);
     let names: Vec<_> = spec(&pod)
         .volumes
@@ -157,8 +157,8 @@ fn a_job_is_refused_from_the_first_byte_that_its_config_map_does_not_take() {
     let of = |group: &str, replicas: u32| {
         let mut job = job(&format!(
             "framework: MPI\ntaskGroups:\n\
-             - {{name: {group}, image: i, replicas: {replicas}, resources: {{cpu: 1, memory: 1Gi}}}}\n\
-             - {{name: launcher, image: i, role: Launcher, resources: {{cpu: 1, memory: 1Gi}}}}\n"
+             - {{name: {group}, image: i, replicas: {replicas}, resources: {{limits: {{cpu: 1, memory: 1Gi}}}}}}\n\
+             - {{name: launcher, image: i, role: Launcher, resources: {{limits: {{cpu: 1, memory: 1Gi}}}}}}\n"
         ));
         job.metadata.name = Some("j".repeat(33));
         job.metadata.namespace = Some("n".repeat(63));
@@ -182,7 +182,7 @@ fn a_job_is_refused_from_the_first_byte_that_its_config_map_does_not_take() {
 #[test]
 fn what_is_made_with_the_job_is_not_waited_for() {
     assert_eq!(mpi("", "").needs().len(), 0);
-    let own = "mounts: [{secret: s, path: /s}, {configMap: other, path: /m}]";
+    let own = "mounts: [{secretName: s, path: /s}, {configMapName: other, path: /m}]";
     let needs = mpi("", own).needs();
     let needs: Vec<_> = needs
         .keys()

@@ -12,7 +12,7 @@ use trellis_compiler::{
 
 use super::support::{UID, compiled, found, job, resolved};
 
-const GROUP: &str = "taskGroups: [{name: w, image: i, resources: {cpu: 1, memory: 1Gi}}]";
+const GROUP: &str = "taskGroups: [{name: w, image: i, resources: {limits: {cpu: 1, memory: 1Gi}}}]";
 
 fn services() -> BTreeMap<String, Service> {
     let service = |value: Value| -> Service { serde_json::from_value(value).unwrap() };
@@ -131,7 +131,7 @@ fn egress_opens_what_is_asked() {
     let db = json!([{"podSelector": {"matchLabels": {"app": "db"}}}]);
     for (rule, expected) in [
         (
-            "{cidr: 10.20.0.0/16, ports: [443, 80]}",
+            "{cidr: 10.20.0.0/16, ports: [{port: 443}, {port: 80}]}",
             json!({"to": [{"ipBlock": {"cidr": "10.20.0.0/16"}}],
                 "ports": [{"protocol": "TCP", "port": 443}, {"protocol": "TCP", "port": 80}]}),
         ),
@@ -155,17 +155,32 @@ fn egress_opens_what_is_asked() {
         ),
         // With ports: the pods' port behind the Service's.
         (
-            "{service: db, ports: [80]}",
+            "{service: db, ports: [{port: 80}]}",
             json!({"to": db, "ports": [{"protocol": "TCP", "port": 8080}]}),
         ),
         // Not one of the Service's, or not over TCP: the pods' own.
         (
-            "{service: db, ports: [53, 7000]}",
+            "{service: db, ports: [{port: 53}, {port: 7000}]}",
             json!({"to": db, "ports": [
                 {"protocol": "TCP", "port": 53}, {"protocol": "TCP", "port": 7000}]}),
         ),
         (
-            "{service: bare, ports: [5432]}",
+            "{service: db, ports: [{port: 53, protocol: UDP}]}",
+            json!({"to": db, "ports": [{"protocol": "UDP", "port": "dns"}]}),
+        ),
+        // A range: every port of the Service in it, of the same protocol.
+        (
+            "{service: db, ports: [{port: 1, endPort: 65535}]}",
+            json!({"to": db, "ports": [
+                {"protocol": "TCP", "port": 8080}, {"protocol": "TCP", "port": 9000}]}),
+        ),
+        (
+            "{cidr: 10.0.0.0/8, ports: [{port: 30000, endPort: 30100, protocol: SCTP}]}",
+            json!({"to": [{"ipBlock": {"cidr": "10.0.0.0/8"}}],
+                "ports": [{"protocol": "SCTP", "port": 30000, "endPort": 30100}]}),
+        ),
+        (
+            "{service: bare, ports: [{port: 5432}]}",
             json!({"to": [{"podSelector": {"matchLabels": {"app": "bare"}}}],
                 "ports": [{"protocol": "TCP", "port": 5432}]}),
         ),
@@ -180,7 +195,7 @@ fn egress_opens_what_is_asked() {
 fn ingress_is_to_the_jobs_own_ports() {
     for (rule, expected) in [
         (
-            "{namespace: monitoring, ports: [9400]}",
+            "{namespace: monitoring, ports: [{port: 9400}]}",
             json!({"from": [{"namespaceSelector":
                 {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}],
                 "ports": [{"protocol": "TCP", "port": 9400}]}),
@@ -190,7 +205,7 @@ fn ingress_is_to_the_jobs_own_ports() {
             json!({"from": [{"podSelector": {"matchLabels": {"app": "db"}}}]}),
         ),
         (
-            "{service: db, ports: [80]}",
+            "{service: db, ports: [{port: 80}]}",
             json!({"from": [{"podSelector": {"matchLabels": {"app": "db"}}}],
                 "ports": [{"protocol": "TCP", "port": 80}]}),
         ),

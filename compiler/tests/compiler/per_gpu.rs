@@ -58,6 +58,6 @@ fn pod_and_pod_group_request_what_is_stated_for_each_gpu() {
 #[test]
 fn job_is_compiled_as_one_that_writes_the_same_amounts() {
     let written = "taskGroups: [{name: w, gpus: 8, image: 'a:1', \
-                   resources: {cpu: 96, memory: 64Gi}}]";
+                   resources: {limits: {cpu: 96, memory: 64Gi}}}]";
     assert_eq!(compiled(job(GROUPS)).hash(), compiled(job(written)).hash());
 }

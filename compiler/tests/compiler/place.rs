@@ -33,7 +33,7 @@ fn what_the_flavors_of_a_group_bring_comes_after_its_own_and_once() {
 
 #[test]
 fn a_pod_group_says_how_close_its_pods_are_to_be_and_when_it_may_be_preempted() {
-    let group = "{name: w, image: i, resources: {cpu: 1, memory: 1Gi}, \
+    let group = "{name: w, image: i, resources: {limits: {cpu: 1, memory: 1Gi}}, \
                  topology: {level: rack, mode: Preferred}}";
     let said = compiled(job(&format!(
         "preemptible: false\nminRuntimeSeconds: 60\ntopology: {{level: block}}\ntaskGroups: [{group}]"
@@ -41,19 +41,19 @@ fn a_pod_group_says_how_close_its_pods_are_to_be_and_when_it_may_be_preempted() 
     assert_eq!(
         to_value(&said.pod_group().spec).unwrap(),
         json!({
-            "minMember": 1, "queue": "default", "priority": 0,
+            "minMember": 1, "queueName": "default", "priority": 0,
             "preemptible": false, "minRuntimeSeconds": 60, "topology": {"level": "block"},
             "groups": [{"name": "w", "count": 1, "resources": {"cpu": "1", "memory": "1Gi"},
                 "topology": {"level": "rack", "mode": "Preferred"}}],
         })
     );
     let silent = compiled(job(
-        "taskGroups: [{name: w, image: i, resources: {cpu: 1, memory: 1Gi}}]",
+        "taskGroups: [{name: w, image: i, resources: {limits: {cpu: 1, memory: 1Gi}}}]",
     ));
     assert_eq!(
         to_value(&silent.pod_group().spec).unwrap(),
         json!({
-            "minMember": 1, "queue": "default", "priority": 0,
+            "minMember": 1, "queueName": "default", "priority": 0,
             "groups": [{"name": "w", "count": 1, "resources": {"cpu": "1", "memory": "1Gi"}}],
         })
     );

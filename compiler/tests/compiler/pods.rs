@@ -11,7 +11,7 @@ use super::support::{
     PLACEMENT, UID, compiled, container, first_pod, found, job, one_group, resolved, spec,
 };
 
-const GROUP: &str = "taskGroups: [{name: w, image: i, resources: {cpu: 1, memory: 1Gi}}]";
+const GROUP: &str = "taskGroups: [{name: w, image: i, resources: {limits: {cpu: 1, memory: 1Gi}}}]";
 
 fn restricted(job: TrainingJob) -> CompiledJob {
     let job = resolved(job);
@@ -231,8 +231,8 @@ fn requests_are_limits_and_devices_are_tolerated() {
 #[test]
 fn other_devices_are_requested_and_tolerated_unless_none_is_asked() {
     let job = compiled(job(
-        "taskGroups: [{name: w, image: i, gpus: 2, resources: {cpu: 500m, memory: 1Gi, \
-         ephemeralStorage: 10Gi, extended: {rdma/hca: 1, vendor.example/none: 0}}}]",
+        "taskGroups: [{name: w, image: i, gpus: 2, resources: {limits: {cpu: 500m, memory: 1Gi, \
+         ephemeral-storage: 10Gi, rdma/hca: 1, vendor.example/none: 0}}}]",
     ));
     let spec = json_spec(&job);
     assert_eq!(
@@ -259,11 +259,11 @@ fn other_devices_are_requested_and_tolerated_unless_none_is_asked() {
 fn what_is_mounted_twice_is_one_volume() {
     let job = one_group(
         "None",
-        "mounts: [{claim: data, path: /a, subPath: a, readOnly: true}, \
-                  {secret: s, path: /s}, \
-                  {claim: data, path: /b, subPath: b, readOnly: true}, \
-                  {claim: out, path: /o, readOnly: true}, {claim: out, path: /p}, \
-                  {configMap: data, path: /c}, \
+        "mounts: [{claimName: data, path: /a, subPath: a, readOnly: true}, \
+                  {secretName: s, path: /s}, \
+                  {claimName: data, path: /b, subPath: b, readOnly: true}, \
+                  {claimName: out, path: /o, readOnly: true}, {claimName: out, path: /p}, \
+                  {configMapName: data, path: /c}, \
                   {emptyDir: {}, path: /d}, {emptyDir: {sizeLimit: 1Gi}, path: /e}, \
                   {emptyDir: {}, path: /f}]",
     );
@@ -324,13 +324,13 @@ taskGroups:
   command: [train]
   args: [--fast]
   workingDir: /work
-  resources: {cpu: 1, memory: 1Gi}
+  resources: {limits: {cpu: 1, memory: 1Gi}}
   env:
   - {name: EMPTY}
-  - {name: SECRET, secret: {name: s, key: k}}
-  - {name: MAP, configMap: {name: m, key: k}}
-  - {name: IP, field: status.podIP}
-  envFrom: [{secret: bulk, prefix: P_}, {configMap: more}]
+  - {name: SECRET, valueFrom: {secretKeyRef: {name: s, key: k, optional: true}}}
+  - {name: MAP, valueFrom: {configMapKeyRef: {name: m, key: k}}}
+  - {name: IP, valueFrom: {fieldRef: {fieldPath: status.podIP}}}
+  envFrom: [{secretRef: {name: bulk}, prefix: P_}, {configMapRef: {name: more, optional: false}}]
   nodeSelector: {zone: a}
   affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: zone, operator: Exists}]}]}}}
 "));
@@ -352,14 +352,14 @@ taskGroups:
     assert_eq!(main["workingDir"], "/work");
     assert_eq!(
         main["envFrom"],
-        json!([{"prefix": "P_", "secretRef": {"name": "bulk"}}, {"configMapRef": {"name": "more"}}])
+        json!([{"prefix": "P_", "secretRef": {"name": "bulk"}}, {"configMapRef": {"name": "more", "optional": false}}])
     );
     let env = main["env"].as_array().unwrap();
     assert_eq!(
         env[env.len() - 4..],
         [
             json!({"name": "EMPTY"}),
-            json!({"name": "SECRET", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}),
+            json!({"name": "SECRET", "valueFrom": {"secretKeyRef": {"key": "k", "name": "s", "optional": true}}}),
             json!({"name": "MAP", "valueFrom": {"configMapKeyRef": {"name": "m", "key": "k"}}}),
             json!({"name": "IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}),
         ]
@@ -370,12 +370,12 @@ taskGroups:
 fn the_gang_is_all_pods_of_all_groups() {
     let job = compiled(job("\
 taskGroups:
-- {name: a, replicas: 3, image: i, resources: {cpu: 1, memory: 1Gi}}
-- {name: b, image: i, resources: {cpu: 1, memory: 1Gi}}
+- {name: a, replicas: 3, image: i, resources: {limits: {cpu: 1, memory: 1Gi}}}
+- {name: b, image: i, resources: {limits: {cpu: 1, memory: 1Gi}}}
 "));
     let spec = &job.pod_group().spec;
     assert_eq!(spec.min_member, 4);
-    assert_eq!(spec.queue, "default");
+    assert_eq!(spec.queue_name, "default");
     assert_eq!(job.queue(), "default");
     assert_eq!(job.priority(), 0);
     let counts: Vec<_> = spec

@@ -21,7 +21,7 @@ struct Group {
 fn job(framework: Framework, groups: &[Group]) -> TrainingJob {
     let groups = groups.iter().enumerate().map(|(at, group)| {
         json!({"name": format!("g{at}"), "role": group.role, "replicas": group.replicas,
-            "gpus": group.gpus, "image": "i", "resources": {"cpu": 1, "memory": "1Gi"}})
+            "gpus": group.gpus, "image": "i", "resources": {"limits": {"cpu": 1, "memory": "1Gi"}}})
     });
     let groups: Vec<_> = groups.collect();
     serde_json::from_value(

@@ -12,11 +12,11 @@ const GROUP: &str = "\
 taskGroups:
 - name: w
   image: a:1
-  resources: {cpu: 1, memory: 1Gi}
+  resources: {limits: {cpu: 1, memory: 1Gi}}
   imagePullSecrets: [{name: wandb}, {name: plain}]
-  env: [{name: A, secret: {name: wandb, key: k}}, {name: B, secret: {name: plain, key: k}}]
-  envFrom: [{secret: wandb}]
-  mounts: [{secret: wandb, path: /a}]
+  env: [{name: A, valueFrom: {secretKeyRef: {name: wandb, key: k}}}, {name: B, valueFrom: {secretKeyRef: {name: plain, key: k}}}]
+  envFrom: [{secretRef: {name: wandb}}]
+  mounts: [{secretName: wandb, path: /a}]
   podTemplate:
     spec:
       volumes:
@@ -179,11 +179,11 @@ serviceAccountName: trainer
 taskGroups:
 - name: w
   image: a:1
-  resources: {cpu: 1, memory: 1Gi}
+  resources: {limits: {cpu: 1, memory: 1Gi}}
   imagePullSecrets: [{name: pull}]
-  env: [{name: A, secret: {name: env-secret, key: k}}, {name: B, secret: {name: wandb, key: k}}]
-  envFrom: [{configMap: bulk-map}]
-  mounts: [{secret: mounted-secret, path: /a}, {configMap: bulk-map, path: /b}, {claim: c, path: /c}]
+  env: [{name: A, valueFrom: {secretKeyRef: {name: env-secret, key: k}}}, {name: B, valueFrom: {secretKeyRef: {name: wandb, key: k}}}]
+  envFrom: [{configMapRef: {name: bulk-map}}]
+  mounts: [{secretName: mounted-secret, path: /a}, {configMapName: bulk-map, path: /b}, {claimName: c, path: /c}]
   podTemplate:
     spec:
       volumes: [{name: x, configMap: {name: maybe, optional: true}}]

@@ -34,7 +34,7 @@ fn is_headless_and_names_pods_before_they_are_ready() {
 fn ports_of_all_groups_have_each_number_and_each_name_once() {
     let group = |name: &str, ports: &str| {
         format!(
-            "- {{name: {name}, image: i, resources: {{cpu: 1, memory: 1Gi}}, ports: [{ports}]}}\n"
+            "- {{name: {name}, image: i, resources: {{limits: {{cpu: 1, memory: 1Gi}}}}, ports: [{ports}]}}\n"
         )
     };
     let spec = [

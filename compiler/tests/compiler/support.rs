@@ -69,7 +69,7 @@ pub fn one_group(framework: &str, group: &str) -> CompiledJob {
     compiled(job(&format!(
         "framework: {framework}\n\
          taskGroups:\n\
-         - {{name: worker, image: busybox, resources: {{cpu: 1, memory: 1Gi}}, {group}}}"
+         - {{name: worker, image: busybox, resources: {{limits: {{cpu: 1, memory: 1Gi}}}}, {group}}}"
     )))
 }
 

@@ -23,7 +23,7 @@ fn profile(spec: Value) -> Arc<Profile> {
 /// A job of one group with these fields beside the least.
 fn with(group: Value) -> TrainingJob {
     let mut whole = job(
-        "taskGroups: [{name: w, image: 'a:1', resources: {cpu: 2, memory: 1Gi, ephemeralStorage: 1Gi}}]",
+        "taskGroups: [{name: w, image: 'a:1', resources: {limits: {cpu: 2, memory: 1Gi, ephemeral-storage: 1Gi}}}]",
     );
     let mut written = to_value(&whole.spec.task_groups[0]).unwrap();
     let more = group.as_object().unwrap().clone();
@@ -106,7 +106,7 @@ fn what_is_one_thing_or_another_is_replaced_as_a_whole() {
         }],
         "volumes": [{"name": "data", "emptyDir": {}}],
     }}});
-    let group = json!({"mounts": [{"claim": "data", "path": "/data"}], "podTemplate": {"spec": {
+    let group = json!({"mounts": [{"claimName": "data", "path": "/data"}], "podTemplate": {"spec": {
         "containers": [{
             "name": "main",
             "env": [{"name": "A", "value": "plain"}],
@@ -393,8 +393,8 @@ fn demands_are_those_of_the_final_pod() {
 #[test]
 fn the_profiles_network_is_opened_and_demanded() {
     let network = json!({
-        "egress": [{"cidr": "10.20.0.0/16", "ports": [443]}],
-        "ingress": [{"namespace": "monitoring", "ports": [9400]}],
+        "egress": [{"cidr": "10.20.0.0/16", "ports": [{"port": 443}]}],
+        "ingress": [{"namespace": "monitoring", "ports": [{"port": 9400}]}],
     });
     let job = compiled(with(json!({})), Some(profile(json!({"network": network}))));
     let policy = to_value(job.network_policy().spec).unwrap();

@@ -85,7 +85,7 @@ pub async fn install(control_plane: &ControlPlane) -> Result<()> {
 pub async fn takes_jobs(control_plane: &ControlPlane) -> Result<()> {
     let jobs: Api<TrainingJob> = Api::namespaced(control_plane.client(), "default");
     let group = json!({"name": "worker", "image": "registry.example/train:1.0",
-        "command": ["train"], "resources": {"cpu": 1, "memory": "1Gi"}});
+        "command": ["train"], "resources": {"limits": {"cpu": 1, "memory": "1Gi"}}});
     let job = json!({"metadata": {"generateName": "try-"}, "spec": {"taskGroups": [group]}});
     let job = serde_json::from_value(job)?;
     let dry_run = PostParams {

@@ -162,7 +162,7 @@ pub(crate) fn job(name: &str) -> Value {
         "spec": {"taskGroups": [{
             "name": "worker", "replicas": 2, "gpus": 4, "image": IMAGE,
             "command": ["sh", "-c", "echo rank $TRELLIS_RANK"],
-            "resources": {"cpu": "250m", "memory": "64Mi"},
+            "resources": {"limits": {"cpu": "250m", "memory": "64Mi"}},
         }]},
     })
 }

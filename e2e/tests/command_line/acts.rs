@@ -179,7 +179,7 @@ async fn what_is_submitted_is_waited_for_and_tells_its_story() {
     assert_eq!(twice.status, 1);
     assert!(twice.err.contains("is there already"), "{twice:?}");
     let mut refused = site.job("refused", 1, 1);
-    refused["spec"]["queue"] = json!("no-such-queue");
+    refused["spec"]["queueName"] = json!("no-such-queue");
     let dry = [&submit[..], &["--dry-run=server"]].concat();
     let dry = scene.given(&dry, &yaml(&refused)).await;
     assert!(dry.out.contains("(dry run)"), "{dry:?}");

@@ -72,7 +72,7 @@ async fn survives(operators: &mut Succession, k: u64, moment: Moment, which: Cla
             for yaml in [disk, claim] {
                 operators.control_plane.apply_yaml(&yaml).await.unwrap();
             }
-            group["mounts"] = json!([{"claim": "data", "path": "/data"}]);
+            group["mounts"] = json!([{"claimName": "data", "path": "/data"}]);
             None
         }
         Claim::Own => {

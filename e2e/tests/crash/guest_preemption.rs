@@ -29,7 +29,7 @@ enum Guest {
 }
 
 async fn guests(site: &Site, class: Option<&str>) {
-    let mut spec = json!({"minMember": GANG, "queue": "by-priority"});
+    let mut spec = json!({"minMember": GANG, "queueName": "by-priority"});
     if let Some(class) = class {
         spec["priorityClassName"] = json!(class);
     }
@@ -60,7 +60,7 @@ async fn guests(site: &Site, class: Option<&str>) {
 
 fn job(site: &Site, class: Option<&str>) -> Value {
     let mut job = site.job("job", GANG, 4);
-    job["spec"]["queue"] = json!("by-priority");
+    job["spec"]["queueName"] = json!("by-priority");
     if let Some(class) = class {
         job["spec"]["priorityClassName"] = json!(class);
     }

@@ -27,7 +27,7 @@ async fn submit(site: &Site) {
 async fn submit_to(site: &Site, queue: &str) {
     let group: PodGroup = serde_json::from_value(json!({
         "apiVersion": "trellis.dev/v1alpha1", "kind": "PodGroup",
-        "metadata": {"name": "j"}, "spec": {"minMember": GANG, "queue": queue},
+        "metadata": {"name": "j"}, "spec": {"minMember": GANG, "queueName": queue},
     }))
     .unwrap();
     let groups = site.api::<PodGroup>();
@@ -222,7 +222,7 @@ async fn who_leads_next_counts_what_is_bound() {
     operators.next_at_once().await;
     // It would fit, were anything of the second flavor charged to the first.
     let mut job = site.job("late", 1, 3);
-    job["spec"]["queue"] = json!(queue);
+    job["spec"]["queueName"] = json!(queue);
     site.create(job).await.unwrap();
     site.becomes("late", |status| {
         status.reason == Some(Reason::QuotaExceeded)

@@ -31,7 +31,7 @@ spec: {namespaceSelector: {}, preemption: {withinClusterQueue: LowerPriority}}
 /// A job of half the node's GPUs a pod.
 fn job(site: &Site, name: &str, class: Option<&str>) -> Value {
     let mut job = site.job(name, GANG, 4);
-    job["spec"]["queue"] = json!("by-priority");
+    job["spec"]["queueName"] = json!("by-priority");
     if let Some(class) = class {
         job["spec"]["priorityClassName"] = json!(class);
     }

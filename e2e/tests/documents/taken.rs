@@ -77,7 +77,7 @@ fn yaml(document: Value, text: &str) -> Result<Yaml> {
 /// A job with this part of it, and where it says nothing what a job needs.
 fn job_of(part: Value) -> Result<Value> {
     let least = json!({"name": "worker", "image": "registry.example/train:1.0",
-        "resources": {"cpu": 1, "memory": "1Gi"}});
+        "resources": {"limits": {"cpu": 1, "memory": "1Gi"}}});
     let groups = match part.get("taskGroups") {
         Some(groups) => groups.as_array().context("no list")?.clone(),
         None => vec![part],

@@ -98,12 +98,12 @@ async fn a_new_leader_knows_who_came_first_of_what_it_takes_over() {
     let mut first = Operator::start(&control_plane, program()).await.unwrap();
     let job = |name: &str| {
         let mut job = site.job(name, 1, 8);
-        job["spec"]["queue"] = json!("in-order");
+        job["spec"]["queueName"] = json!("in-order");
         job
     };
     // Until what it names is there, it waits, and the newer one goes before it.
     let mut older = job("older");
-    older["spec"]["network"] = json!({"egress": [{"service": "store", "ports": [443]}]});
+    older["spec"]["network"] = json!({"egress": [{"service": "store", "ports": [{"port": 443}]}]});
     site.create(older).await.unwrap();
     site.reaches("older", JobPhase::Waiting).await;
     tokio::time::sleep(Duration::from_secs(1)).await;

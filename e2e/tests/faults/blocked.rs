@@ -38,7 +38,7 @@ async fn the_quota_of_a_gang_that_may_not_start_any_more_is_not_given_twice() {
     });
     control_plane.apply_yaml(&queue.to_string()).await.unwrap();
     let mut runs = site.job("runs", 1, 8);
-    runs["spec"]["queue"] = json!("small");
+    runs["spec"]["queueName"] = json!("small");
     site.create(runs).await.unwrap();
     site.reaches("runs", JobPhase::Running).await;
     let ran = uids(&site.whole("runs", 1).await);
@@ -57,7 +57,7 @@ async fn the_quota_of_a_gang_that_may_not_start_any_more_is_not_given_twice() {
             .unwrap();
     let others = site.jobs_of(&other);
     let mut waits = others.job("waits", 1, 8);
-    waits["spec"]["queue"] = json!("small");
+    waits["spec"]["queueName"] = json!("small");
     others.create(waits).await.unwrap();
     let waits = others.reaches("waits", JobPhase::Queued).await;
     assert_eq!(reason(&waits), Reason::QuotaExceeded.as_str());

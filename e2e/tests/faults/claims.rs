@@ -41,7 +41,7 @@ async fn a_volume_is_taken_back_from_a_claim_that_is_not_bound() {
     let manager = |signal| control_plane.signal(Component::ControllerManager, signal);
     manager(Signal::Stop).unwrap();
     let mut job = site.job("j", 1, 1);
-    job["spec"]["taskGroups"][0]["mounts"] = json!([{"claim": "data", "path": "/data"}]);
+    job["spec"]["taskGroups"][0]["mounts"] = json!([{"claimName": "data", "path": "/data"}]);
     site.create(job).await.unwrap();
     let is_given = |volume: &PersistentVolume| {
         let to = volume.spec.as_ref().and_then(|s| s.claim_ref.as_ref());

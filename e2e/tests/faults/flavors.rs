@@ -57,7 +57,7 @@ async fn the_pods_of_a_plan_that_is_gone_on_with_are_those_that_it_was_written_f
         }
     });
     let mut job = site.job("j", PODS, 1);
-    job["spec"]["queue"] = json!("cheap");
+    job["spec"]["queueName"] = json!("cheap");
     site.create(job).await.unwrap();
     site.pods_become("j", 1).await;
     let before = uids(&site.pods("j").await);
@@ -103,7 +103,7 @@ async fn the_pods_of_a_plan_that_is_gone_on_with_are_those_that_it_was_written_f
     charged.await.unwrap();
     // Another is told that the flavor is of no use to it any more.
     let mut later = site.job("later", 1, 1);
-    later["spec"]["queue"] = json!("cheap");
+    later["spec"]["queueName"] = json!("cheap");
     site.create(later).await.unwrap();
     eventually(SOON, || async {
         let pods = site.pods("later").await.len();

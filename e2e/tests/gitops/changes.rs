@@ -170,7 +170,7 @@ pub(crate) async fn pruned(scene: &Scene) -> Result<()> {
     let name = site.name();
     // The framework with most children.
     let mut job = mpi(&site);
-    job["spec"]["queue"] = json!(name);
+    job["spec"]["queueName"] = json!(name);
     let repository = repository(&[queue(name), policy(name)])?;
     let with = repository.commit(&[("job.yaml", &yaml(&[job]))])?;
     let application = scene.application(&site, &repository);

@@ -64,7 +64,7 @@ fn surroundings(name: &str) -> Vec<Value> {
         ),
         of(
             "QuotaPolicy",
-            json!({"subject": {"queue": name}, "limits": {"runningJobs": 10, "gpuHours": {"hours": 100, "per": "30d"}}}),
+            json!({"subject": {"queueName": name}, "limits": {"runningJobs": 10, "gpuHours": {"hours": 100, "per": "30d"}}}),
         ),
     ]
 }
@@ -74,11 +74,12 @@ async fn life(scene: &Scene, change: impl FnOnce(&mut Value)) -> Result<()> {
     let mut objects = surroundings(site.name());
     // More than there is, at first.
     let mut job = site.job("train", 4, 4);
-    job["spec"]["queue"] = json!(site.name());
+    job["spec"]["queueName"] = json!(site.name());
     job["spec"]["profile"] = json!(site.name());
     job["spec"]["taskGroups"][0]["minReplicas"] = json!(3);
     // Quantities and numbers, as people write them.
-    job["spec"]["taskGroups"][0]["resources"] = json!({"cpu": "1000m", "memory": "1024Mi"});
+    job["spec"]["taskGroups"][0]["resources"] =
+        json!({"limits": {"cpu": "1000m", "memory": "1024Mi"}});
     objects.push(job);
     let repository = repository(&objects)?;
     let mut application = scene.application(&site, &repository);
@@ -123,7 +124,7 @@ async fn lives(scene: &Scene, site: &Site) -> Result<()> {
     let others = site.jobs_of(&elsewhere);
     let of_queue = |name: &str, gpus: u32| {
         let mut other = others.job(name, 1, gpus);
-        other["spec"]["queue"] = json!(site.name());
+        other["spec"]["queueName"] = json!(site.name());
         other
     };
     others.create(of_queue("neighbour", 4)).await?;

@@ -29,7 +29,7 @@ pub(crate) async fn order(scene: &Scene) -> Result<()> {
     let site = scene.site(1).await;
     let name = site.name();
     let mut job = site.job("train", 2, 4);
-    job["spec"]["queue"] = json!(name);
+    job["spec"]["queueName"] = json!(name);
     // In the order in which nobody would apply them.
     let repository = repository(&[
         in_wave("3", config_map("behind")),

@@ -38,7 +38,7 @@ async fn a_pod_that_its_user_has_bound_counts_in_no_queue() {
     let site = site("forged", 2).await;
     let queue = queue(&site).await;
     let first = site.nodes().names()[0].clone();
-    group(&site, "g", json!({"minMember": 1, "queue": queue})).await;
+    group(&site, "g", json!({"minMember": 1, "queueName": queue})).await;
     // Nobody was asked whether they may use the queue: one names it, the other a group in it.
     pod(&site, "alone", 1, |pod| {
         in_queue(&queue)(pod);
@@ -61,7 +61,7 @@ async fn a_pod_that_its_user_has_bound_counts_in_no_queue() {
 async fn a_gang_whose_group_is_another_counts_where_it_did() {
     let site = site("moved", 2).await;
     let queue = queue(&site).await;
-    group(&site, "g", json!({"minMember": 2, "queue": queue})).await;
+    group(&site, "g", json!({"minMember": 2, "queueName": queue})).await;
     replicas(&site, "g", 2, 3).await;
     let before = runs(&site, "g", 2).await;
     let uids = |pods: &[Pod]| pods.iter().map(|pod| pod.uid()).collect::<BTreeSet<_>>();
@@ -70,7 +70,7 @@ async fn a_gang_whose_group_is_another_counts_where_it_did() {
     pod(&site, "while-gone", 4, in_queue(&queue)).await;
     told(&site, "while-gone", held).await;
     // One that asks for more pods than there are, in a queue without quota.
-    group(&site, "g", json!({"minMember": 50, "queue": "default"})).await;
+    group(&site, "g", json!({"minMember": 50, "queueName": "default"})).await;
     pod(&site, "while-small", 4, in_queue(&queue)).await;
     told(&site, "while-small", held).await;
     let patch = Patch::Merge(json!({"spec": {"minMember": 2}}));

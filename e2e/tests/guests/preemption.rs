@@ -67,7 +67,7 @@ async fn who_never_preempts_waits_until_there_is_room() {
     pod(&site, "low", 8, in_queue).await;
     bound(&site, "low").await;
     let mut polite = site.job("job", 1, 8);
-    polite["spec"]["queue"] = json!(queue);
+    polite["spec"]["queueName"] = json!(queue);
     polite["spec"]["priorityClassName"] = json!(class);
     site.create(polite).await.unwrap();
     let waits = |reason: Reason| reason == Reason::InsufficientCapacity;
@@ -88,12 +88,12 @@ async fn who_never_preempts_waits_until_there_is_room() {
 async fn a_guest_gang_makes_room_whole_for_a_job_and_comes_back() {
     let site = site("makeroom", 2).await;
     let (queue, class) = by_priority(&site).await;
-    group(&site, "low", json!({"minMember": 4, "queue": queue})).await;
+    group(&site, "low", json!({"minMember": 4, "queueName": queue})).await;
     // A Job's controller would wait, longer with each pod that it has lost.
     replicas(&site, "low", 4, 4).await;
     runs(&site, "low", 4).await;
     let mut high = site.job("high", 1, 8);
-    high["spec"]["queue"] = json!(queue);
+    high["spec"]["queueName"] = json!(queue);
     high["spec"]["priorityClassName"] = json!(class);
     site.create(high).await.unwrap();
     site.runs_again("high", 1).await;
@@ -163,14 +163,14 @@ async fn a_job_makes_room_for_a_guest_gang_of_higher_priority() {
     let site = site("taken", 1).await;
     let (queue, class) = by_priority(&site).await;
     let mut low = site.job("low", 1, 8);
-    low["spec"]["queue"] = json!(queue);
+    low["spec"]["queueName"] = json!(queue);
     site.create(low).await.unwrap();
     site.runs_again("low", 1).await;
     site.stop_slowly("low", "3s").await;
     group(
         &site,
         "high",
-        json!({"minMember": 2, "queue": queue, "priorityClassName": class}),
+        json!({"minMember": 2, "queueName": queue, "priorityClassName": class}),
     )
     .await;
     job(&site, "high", 2, 4).await;

@@ -59,13 +59,13 @@ async fn a_group_or_queue_that_is_not_there_is_told_and_waited_for() {
     group(
         &site,
         "nobody",
-        json!({"minMember": 1, "queue": "no-such-queue"}),
+        json!({"minMember": 1, "queueName": "no-such-queue"}),
     )
     .await;
     told(
         &site,
         "member",
-        "QueueNotFound: spec.queue of the PodGroup: queue \"no-such-queue\" does not exist",
+        "QueueNotFound: spec.queueName of the PodGroup: queue \"no-such-queue\" does not exist",
     )
     .await;
     event(&site, "member", "QueueNotFound").await;
@@ -106,13 +106,13 @@ async fn a_gang_is_in_the_one_queue_that_it_and_its_pods_name() {
         "QueueNotFound: label trellis.dev/queue: queue \"no-such-queue\" does not exist",
     )
     .await;
-    let says = json!({"minMember": 1, "queue": "default"});
+    let says = json!({"minMember": 1, "queueName": "default"});
     group(&site, "says", says).await;
     pod(&site, "says", 1, labelled("says")).await;
     told(
         &site,
         "says",
-        "InvalidSpec: label trellis.dev/queue is \"no-such-queue\", and spec.queue of the PodGroup is \"default\": name one queue for all of the gang",
+        "InvalidSpec: label trellis.dev/queue is \"no-such-queue\", and spec.queueName of the PodGroup is \"default\": name one queue for all of the gang",
     )
     .await;
     let patch = json!({"metadata": {"labels": {"trellis.dev/queue": "default"}}});
@@ -168,7 +168,7 @@ async fn the_quota_of_a_queue_counts_guests_and_jobs_alike() {
     pod(&site, "first", 6, in_queue).await;
     bound(&site, "first").await;
     let mut job = site.job("j", 1, 4);
-    job["spec"]["queue"] = json!(name);
+    job["spec"]["queueName"] = json!(name);
     site.create(job).await.unwrap();
     let waits = site
         .becomes("j", |status| {

@@ -58,7 +58,8 @@ async fn a_permit_that_is_applied_later_lets_the_job_run() {
     let control_plane = shared().await;
     let site = site("permit", 1).await;
     let mut job = site.job("j", 1, 8);
-    job["spec"]["network"] = json!({"egress": [{"cidr": "203.0.113.0/24", "ports": [443]}]});
+    job["spec"]["network"] =
+        json!({"egress": [{"cidr": "203.0.113.0/24", "ports": [{"port": 443}]}]});
     create(&site, job).await;
     let refused = site.reaches("j", JobPhase::Refused).await;
     assert_eq!(reason(&refused), "PolicyDenied");

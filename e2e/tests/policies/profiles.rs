@@ -73,8 +73,8 @@ async fn a_job_waits_for_its_profile_and_has_what_it_says() {
         "tolerations": [{"key": "example.com/fabric", "operator": "Exists"}],
         "podMetadata": {"labels": {"example.com/scrape": "yes"}},
         "network": {
-            "ingress": [{"namespace": "monitoring", "ports": [9400]}],
-            "egress": [{"cidr": "10.20.0.0/16", "ports": [443]}],
+            "ingress": [{"namespace": "monitoring", "ports": [{"port": 9400}]}],
+            "egress": [{"cidr": "10.20.0.0/16", "ports": [{"port": 443}]}],
         },
         "podTemplate": {"spec": {"dnsConfig": {"options": [{"name": "ndots", "value": "1"}]}}},
     });

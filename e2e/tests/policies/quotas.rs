@@ -279,7 +279,7 @@ async fn who_runs_and_cannot_be_compiled_is_counted_by_policies_of_now() {
     });
     control_plane.apply_yaml(&queue.to_string()).await.unwrap();
     let mut job = site.job("a", 1, 4);
-    job["spec"]["queue"] = json!(site.name());
+    job["spec"]["queueName"] = json!(site.name());
     create(&site, job).await;
     site.reaches("a", JobPhase::Running).await;
     first.kill().unwrap();

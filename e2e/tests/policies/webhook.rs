@@ -139,11 +139,11 @@ async fn what_a_warn_policy_would_deny_and_what_makes_a_job_wait_is_printed_by_k
     assert!(said.contains(&format!("Warning: {warning}")), "{said}");
 
     job["metadata"]["name"] = json!("waits");
-    job["spec"]["queue"] = json!("nope");
+    job["spec"]["queueName"] = json!("nope");
     let (created, said) = kubectl(&site, &["create"], &[&job]).await;
     assert!(created, "{said}");
     assert!(
-        said.contains("Warning: QueueNotFound: spec.queue"),
+        said.contains("Warning: QueueNotFound: spec.queueName"),
         "{said}"
     );
     delete(control_plane, site.name()).await;

@@ -12,7 +12,7 @@ fn once(place: &Place, name: &str, command: &[&str]) -> Value {
     job["spec"]["restart"] = json!({"limit": 0});
     let group = &mut job["spec"]["taskGroups"][0];
     group["gpus"] = json!(0);
-    group["resources"] = json!({"cpu": "250m", "memory": "64Mi"});
+    group["resources"] = json!({"limits": {"cpu": "250m", "memory": "64Mi"}});
     job
 }
 
@@ -28,7 +28,7 @@ pub(crate) async fn reasons(_: &'static Scene, place: Place) -> End {
         json!({"spec": {"securityContext": {"runAsNonRoot": true}}});
     let mut key = once(&place, "key", &["true"]);
     key["spec"]["taskGroups"][0]["env"] = json!([{
-        "name": "A", "configMap": {"name": "app", "key": "absent"}}]);
+        "name": "A", "valueFrom": {"configMapKeyRef": {"name": "app", "key": "absent"}}}]);
     let fails = once(&place, "fails", &["sh", "-c", "echo no data; exit 3"]);
     for job in [eats, root, key, fails] {
         place.create(job).await.unwrap();

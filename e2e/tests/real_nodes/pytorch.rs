@@ -24,11 +24,11 @@ pub(crate) async fn ddp(scene: &'static Scene, place: Place) -> End {
     for name in ["calm", "hit"] {
         let mut job = place.runs(name, 4, &TORCHRUN);
         let group = &mut job["spec"]["taskGroups"][0];
-        group["resources"]["cpu"] = json!("500m");
+        group["resources"]["limits"]["cpu"] = json!("500m");
         group["mounts"]
             .as_array_mut()
             .unwrap()
-            .push(json!({"claim": "checkpoints", "path": "/ckpt"}));
+            .push(json!({"claimName": "checkpoints", "path": "/ckpt"}));
         let seconds = if name == "hit" { "0.1" } else { "0" };
         group["env"] = json!([{"name": "STEP_SECONDS", "value": seconds}]);
         place.create(job).await.unwrap();

@@ -271,7 +271,7 @@ impl Place {
         let group = &mut job["spec"]["taskGroups"][0];
         group["image"] = json!(IMAGE);
         group["command"] = json!(command);
-        group["mounts"] = json!([{"configMap": "app", "path": "/app", "readOnly": true}]);
+        group["mounts"] = json!([{"configMapName": "app", "path": "/app", "readOnly": true}]);
         job
     }
 
@@ -282,8 +282,8 @@ impl Place {
         job["spec"]["checkpoint"] = json!({"gracePeriodSeconds": 5});
         let group = &mut job["spec"]["taskGroups"][0];
         group["gpus"] = json!(gpus);
-        group["resources"] = json!({"cpu": "250m", "memory": "64Mi"});
-        group["mounts"] = json!([{"claim": "shared", "path": "/shared"}]);
+        group["resources"] = json!({"limits": {"cpu": "250m", "memory": "64Mi"}});
+        group["mounts"] = json!([{"claimName": "shared", "path": "/shared"}]);
         job
     }
 

@@ -33,7 +33,7 @@ pub(crate) async fn example(_: &'static Scene, place: Place) -> End {
     group["mounts"]
         .as_array_mut()
         .unwrap()
-        .push(json!({"claim": "checkpoints", "path": "/ckpt"}));
+        .push(json!({"claimName": "checkpoints", "path": "/ckpt"}));
     // Nothing is saved before the end but when it is told to stop.
     group["env"] = json!([
         {"name": "STEPS", "value": "60"},

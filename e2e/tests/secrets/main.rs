@@ -108,10 +108,10 @@ fn job(site: &Site) -> Value {
     job["spec"]["secrets"] = json!([secret(site, json!({"api-key": "ml/wandb#token"}))]);
     let group = &mut job["spec"]["taskGroups"][0];
     group["env"] = json!([
-        {"name": "WANDB_API_KEY", "secret": {"name": "wandb", "key": "api-key"}},
-        {"name": "OTHER", "secret": {"name": "there-before", "key": "k"}},
+        {"name": "WANDB_API_KEY", "valueFrom": {"secretKeyRef": {"name": "wandb", "key": "api-key"}}},
+        {"name": "OTHER", "valueFrom": {"secretKeyRef": {"name": "there-before", "key": "k"}}},
     ]);
-    group["mounts"] = json!([{"secret": "wandb", "path": "/wandb"}]);
+    group["mounts"] = json!([{"secretName": "wandb", "path": "/wandb"}]);
     job
 }
 

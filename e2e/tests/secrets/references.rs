@@ -32,10 +32,10 @@ async fn a_job_waits_for_its_config_map_and_its_account() {
     let mut job = site.job("j", 1, 8);
     job["spec"]["serviceAccountName"] = json!("trainer");
     job["spec"]["taskGroups"][0]["mounts"] =
-        json!([{"configMap": "settings", "path": "/settings"}]);
+        json!([{"configMapName": "settings", "path": "/settings"}]);
     // Without the right to look for Secrets nobody is held up by one.
     job["spec"]["taskGroups"][0]["env"] =
-        json!([{"name": "A", "secret": {"name": "nobody-looks", "key": "k"}}]);
+        json!([{"name": "A", "valueFrom": {"secretKeyRef": {"name": "nobody-looks", "key": "k"}}}]);
     site.create(job).await.unwrap();
     let said = waits(&site, "ConfigMap \"settings\"").await;
     assert!(

@@ -119,7 +119,7 @@ async fn a_gang_that_admission_sends_from_flavor_to_flavor_is_put_off() {
         .await
         .unwrap();
     let mut job = site.job("j", 1, 1);
-    job["spec"]["queue"] = json!(queue);
+    job["spec"]["queueName"] = json!(queue);
     site.create(job).await.unwrap();
     let waits = site
         .becomes("j", |s| s.reason == Some(Reason::PodRefused))

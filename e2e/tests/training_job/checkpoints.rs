@@ -104,7 +104,7 @@ async fn who_has_just_saved_makes_room_for_others() {
     let site = site("saved", 2).await;
     let (queue, class) = by_priority(&site).await;
     let mut old = site.job("old", 1, 8);
-    old["spec"]["queue"] = json!(queue);
+    old["spec"]["queueName"] = json!(queue);
     old["spec"]["checkpoint"] = json!({"lastTimeAnnotation": SAVED});
     site.create(old).await.unwrap();
     runs(&site, "old").await;

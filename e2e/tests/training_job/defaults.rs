@@ -14,7 +14,7 @@ async fn queues(site: &Site, name: &str) -> (String, String) {
     let job = site.api::<trellis_api::TrainingJob>().get(name).await;
     let said = job.unwrap().status.unwrap().queue.unwrap();
     let group = site.api::<PodGroup>().get(name).await.unwrap();
-    (said, group.spec.queue)
+    (said, group.spec.queue_name)
 }
 
 #[tokio::test]

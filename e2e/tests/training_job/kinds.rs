@@ -65,7 +65,7 @@ async fn a_queue_that_says_nonsense_of_preemption_and_backfill_is_refused() {
     let preemption = |of: Value| json!({"preemption": of});
     let year = "must be 1 to 31536000 seconds (a year)";
     let week = "must be 0 to 604800 seconds (a week)";
-    let needs_reclaim = "needs reclaim LowerPriority or Any";
+    let needs_reclaim = "needs reclaimWithinCohort LowerPriority or Any";
     refused::<TrainingQueue>(&[
         (json!({"defaultRuntimeSeconds": 0}), year),
         (json!({"defaultRuntimeSeconds": 31_536_001}), year),
@@ -205,8 +205,14 @@ async fn a_policy_has_a_text_and_tests_that_are_requests() {
             "must be a network in CIDR notation",
         ),
         (
-            with(request(json!({"service": "s", "ports": [0]}))),
+            with(request(json!({"service": "s", "ports": [{"port": 0}]}))),
             "must be a port, 1 to 65535",
+        ),
+        (
+            with(request(
+                json!({"service": "s", "ports": [{"port": 9, "endPort": 8}]}),
+            )),
+            "endPort must not be less than port",
         ),
         (
             with(json!({"namespace": "ml", "action": "Submit", "context": {"gpus": -1}})),
@@ -222,7 +228,7 @@ async fn a_policy_has_a_text_and_tests_that_are_requests() {
         // What Cedar says of the text is not the API server's to say.
         json!({"cedar": "x"}),
         json!({"cedar": "x".repeat(65_536), "enforcement": "Audit", "onViolation": "Evict", "namespaceSelector": {}}),
-        with(request(json!({"cidr": "fd00::/8", "ports": [1, 65_535]}))),
+        with(request(json!({"cidr": "fd00::/8", "ports": [{"port": 1}, {"port": 65_535, "protocol": "UDP"}]}))),
         with(json!({"namespace": "ml", "action": "Submit", "context": {
             "gpus": 8, "requester": {"user": "ada", "groups": ["a"]}, "labels": {"a": "b"}}})),
     ])

@@ -320,7 +320,7 @@ async fn a_claim_of_pods_beyond_a_gang_is_bound_for_the_first_of_them() {
     board["name"] = json!("board");
     board["gang"] = json!(false);
     board["replicas"] = json!(2);
-    board["mounts"] = json!([{"claim": "logs", "path": "/logs"}]);
+    board["mounts"] = json!([{"claimName": "logs", "path": "/logs"}]);
     board["command"] = json!(["board"]);
     job["spec"]["taskGroups"]
         .as_array_mut()

@@ -67,7 +67,7 @@ async fn suspend_releases_everything_and_resume_is_a_new_attempt() {
     let mut groups = site.job("j", 2, 8)["spec"]["taskGroups"].clone();
     groups[0]["topology"] = closer.clone();
     for change in [
-        json!({"queue": "other"}),
+        json!({"queueName": "other"}),
         json!({"placement": "Spread"}),
         json!({"preemptible": false}),
         json!({"minRuntimeSeconds": 60}),

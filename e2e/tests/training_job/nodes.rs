@@ -91,7 +91,7 @@ async fn a_claim_is_waited_for_and_its_volume_steers_the_gang() {
     let control_plane = shared().await;
     let site = site("claims", 4).await;
     let mut job = site.job("data", 2, 8);
-    job["spec"]["taskGroups"][0]["mounts"] = json!([{"claim": "disk", "path": "/data"}]);
+    job["spec"]["taskGroups"][0]["mounts"] = json!([{"claimName": "disk", "path": "/data"}]);
     site.create(job).await.unwrap();
     let waiting = site.reaches("data", JobPhase::Waiting).await;
     assert_eq!(reason(&waiting), "ClaimNotFound");
@@ -146,7 +146,7 @@ async fn what_a_daemon_set_will_need_of_an_own_node_is_held_back() {
     sets.create(&PostParams::default(), &set).await.unwrap();
     // Nothing schedules its pod: there is no default scheduler.
     let mut wide = site.job("", 1, 7);
-    wide["spec"]["taskGroups"][0]["resources"]["cpu"] = 8.into();
+    wide["spec"]["taskGroups"][0]["resources"]["limits"]["cpu"] = 8.into();
     let job = held(&site, &wide).await;
     assert_eq!(reason(&job), "ExceedsCluster", "{}", message(&job));
     assert!(message(&job).contains("cpu"), "{}", message(&job));

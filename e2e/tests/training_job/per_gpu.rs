@@ -17,7 +17,7 @@ fn job(site: &Site, name: &str, gpus: u32) -> Value {
     let mut job = site.job(name, 1, gpus);
     let group = job["spec"]["taskGroups"][0].as_object_mut().unwrap();
     group.remove("resources");
-    job["spec"]["queue"] = json!(queue(site));
+    job["spec"]["queueName"] = json!(queue(site));
     job
 }
 
@@ -131,7 +131,7 @@ async fn amounts_of_a_profile_go_before_those_of_a_queue_and_a_jobs_own_before_b
     profiled["spec"]["profile"] = json!(site.name());
     let mut own = profiled.clone();
     own["metadata"]["name"] = json!("own");
-    own["spec"]["taskGroups"][0]["resources"] = json!({"memory": "3Gi"});
+    own["spec"]["taskGroups"][0]["resources"] = json!({"limits": {"memory": "3Gi"}});
     site.create(job(&site, "queued", 1)).await.unwrap();
     site.create(profiled).await.unwrap();
     site.create(own).await.unwrap();
@@ -148,8 +148,8 @@ async fn amounts_of_a_profile_go_before_those_of_a_queue_and_a_jobs_own_before_b
 async fn the_api_server_refuses_groups_without_gpus_that_state_no_resources() {
     let site = site("pergpu-cel", 0).await;
     for (gpus, resources, field) in [
-        (json!(0), json!({"memory": "1Gi"}), "cpu"),
-        (json!(null), json!({"cpu": 1}), "memory"),
+        (json!(0), json!({"limits": {"memory": "1Gi"}}), "cpu"),
+        (json!(null), json!({"limits": {"cpu": 1}}), "memory"),
         (json!(null), json!(null), "cpu"),
     ] {
         let mut bad = job(&site, "bad", 0);
@@ -160,7 +160,7 @@ async fn the_api_server_refuses_groups_without_gpus_that_state_no_resources() {
             .as_object_mut()
             .unwrap()
             .retain(|_, value| !value.is_null());
-        let path = format!("spec.taskGroups[0].resources.{field}: ");
+        let path = format!("spec.taskGroups[0].resources.limits.{field}: ");
         let rule = "is required of a group without gpus: add it";
         let error = site.create(bad.clone()).await.unwrap_err().to_string();
         assert!(error.contains(&path) && error.contains(rule), "{error}");

@@ -59,7 +59,7 @@ async fn high(site: &Site) -> String {
 /// Submits a job of so many nodes, in a queue and of a class.
 pub(super) async fn submit(site: &Site, name: &str, nodes: u32, queue: &str, class: Option<&str>) {
     let mut job = site.job(name, nodes, 8);
-    job["spec"]["queue"] = json!(queue);
+    job["spec"]["queueName"] = json!(queue);
     if let Some(class) = class {
         job["spec"]["priorityClassName"] = json!(class);
     }

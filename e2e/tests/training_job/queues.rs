@@ -42,7 +42,7 @@ async fn quota_is_kept_and_counted_and_a_stopped_queue_starts_nothing() {
     says(&queues, &name, |s| counts(s) == (Some(0), Some(0))).await;
     for (job, replicas) in [("first", 8), ("second", 1)] {
         let mut spec = site.job(job, replicas, 1);
-        spec["spec"]["queue"] = json!(name);
+        spec["spec"]["queueName"] = json!(name);
         site.create(spec).await.unwrap();
         site.becomes(job, |s| s.phase.is_some_and(|p| p != JobPhase::Waiting))
             .await;
@@ -137,7 +137,7 @@ async fn a_team_borrows_what_another_leaves_idle() {
     }
     let submit = |team: &'static str, name: &'static str, pods: u32| {
         let mut job = site.job(name, pods, 1);
-        job["spec"]["queue"] = json!(queue(team));
+        job["spec"]["queueName"] = json!(queue(team));
         site.create(job)
     };
     submit("a", "borrows", 12).await.unwrap();
@@ -248,7 +248,7 @@ async fn flavors_are_tried_in_order() {
     apply("TrainingQueue", &queue, spec).await;
     let submit = |name: &'static str, flavors: Vec<String>| {
         let mut job = site.job(name, 8, 1);
-        job["spec"]["queue"] = json!(queue);
+        job["spec"]["queueName"] = json!(queue);
         job["spec"]["taskGroups"][0]["flavors"] = json!(flavors);
         site.create(job)
     };
@@ -338,7 +338,7 @@ async fn a_flavor_brings_the_toleration_that_its_nodes_ask_for() {
     .await;
     let submit = async |name: &'static str| {
         let mut job = site.job(name, 8, 1);
-        job["spec"]["queue"] = json!(scoped("q"));
+        job["spec"]["queueName"] = json!(scoped("q"));
         site.create(job).await.unwrap();
     };
     submit("first").await;

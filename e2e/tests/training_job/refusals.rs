@@ -19,7 +19,7 @@ async fn an_unknown_queue_is_waited_for() {
     let site = site("queue", 0).await;
     let mut spec = site.job("j", 1, 0);
     let queue = format!("{}-q", site.name());
-    spec["spec"]["queue"] = json!(queue);
+    spec["spec"]["queueName"] = json!(queue);
     site.create(spec).await.unwrap();
     let waiting = site.reaches("j", JobPhase::Waiting).await;
     assert_eq!(reason(&waiting), "QueueNotFound");
@@ -192,27 +192,27 @@ async fn the_api_server_refuses_bad_input_with_rule_and_fix() {
             "must be 0 to 64 whole devices",
         ),
         (
-            "/spec/taskGroups/0/resources/cpu",
+            "/spec/taskGroups/0/resources/limits/cpu",
             json!("-1"),
             "must be an amount of CPU above 0",
         ),
         (
-            "/spec/taskGroups/0/resources/cpu",
+            "/spec/taskGroups/0/resources/limits/cpu",
             json!("9e99"),
             "must be an amount of CPU above 0",
         ),
         (
-            "/spec/taskGroups/0/resources/memory",
+            "/spec/taskGroups/0/resources/limits/memory",
             json!("1E"),
             "must be an amount of bytes of at least 1Mi",
         ),
         (
-            "/spec/taskGroups/0/resources/memory",
+            "/spec/taskGroups/0/resources/limits/memory",
             json!(""),
             "must be an amount of bytes of at least 1Mi",
         ),
         (
-            "/spec/taskGroups/0/resources/memory",
+            "/spec/taskGroups/0/resources/limits/memory",
             json!(64),
             "must be an amount of bytes of at least 1Mi",
         ),
@@ -303,7 +303,7 @@ async fn the_api_server_refuses_what_only_the_whole_shows() {
         (
             with(
                 "/spec/taskGroups/0/mounts",
-                json!([{"path": "/etc/trellis/x", "claim": "c"}]),
+                json!([{"path": "/etc/trellis/x", "claimName": "c"}]),
             ),
             "/etc/trellis is where",
         ),
@@ -327,15 +327,15 @@ async fn the_api_server_refuses_what_only_the_whole_shows() {
         ),
         (
             with(
-                "/spec/taskGroups/0/resources/extended",
-                json!({"nvidia.com/gpu": 1}),
+                "/spec/taskGroups/0/resources/limits",
+                json!({"cpu": 1, "memory": "1Gi", "nvidia.com/gpu": 1}),
             ),
             "set gpus",
         ),
         (
             with(
-                "/spec/taskGroups/0/resources/extended",
-                json!({"rdma/hca": "0.5"}),
+                "/spec/taskGroups/0/resources/limits",
+                json!({"cpu": 1, "memory": "1Gi", "rdma/hca": "0.5"}),
             ),
             "a whole number of 0 to 1024",
         ),
@@ -346,14 +346,14 @@ async fn the_api_server_refuses_what_only_the_whole_shows() {
         (
             with(
                 "/spec/taskGroups/0/mounts",
-                json!([{"path": "/a/../b", "claim": "c"}]),
+                json!([{"path": "/a/../b", "claimName": "c"}]),
             ),
             "without .. in it",
         ),
         (
             with(
                 "/spec/taskGroups/0/mounts",
-                json!([{"path": "/d", "claim": "c"}, {"path": "/d", "claim": "e"}]),
+                json!([{"path": "/d", "claimName": "c"}, {"path": "/d", "claimName": "e"}]),
             ),
             "mounts must have different paths",
         ),
@@ -365,7 +365,10 @@ async fn the_api_server_refuses_what_only_the_whole_shows() {
             "CIDR notation",
         ),
         (
-            with("/spec/network", json!({"egress": [{"ports": [443]}]})),
+            with(
+                "/spec/network",
+                json!({"egress": [{"ports": [{"port": 443}]}]}),
+            ),
             "exactly one of cidr, namespace and service",
         ),
         (

@@ -32,7 +32,7 @@ async fn who_may_view_a_namespace_sees_its_jobs_and_no_others() {
         ("over", 9, JobPhase::Queued),
     ] {
         let mut job = site.job(name, 1, gpus);
-        job["spec"]["queue"] = json!(queue);
+        job["spec"]["queueName"] = json!(queue);
         if phase == JobPhase::Running {
             job["spec"]["deadlines"] = json!({"activeSeconds": 3600});
         }

@@ -22,7 +22,7 @@ async fn queues_and_nodes_are_told_of_with_who_holds_them() {
     let control_plane = &scene.control_plane;
     for (name, phase) in [("runs", JobPhase::Running), ("waits", JobPhase::Queued)] {
         let mut job = site.job(name, 1, 4);
-        job["spec"]["queue"] = json!(queue);
+        job["spec"]["queueName"] = json!(queue);
         site.create(job).await.unwrap();
         site.reaches(name, phase).await;
     }

@@ -267,7 +267,7 @@ mod tests {
         let at = |generation: i64, phase: &str| {
             job(
                 json!({"status": {"observedGeneration": generation, "phase": phase,
-                "message": "spec.queue"}}),
+                "message": "spec.queueName"}}),
             )
         };
         let exit = |want: Want, job: &TrainingJob| {
@@ -283,7 +283,7 @@ mod tests {
         let refused = resumed.reached(Some(&at(2, "Refused")), Some("u"));
         assert_eq!(
             refused,
-            Some((Exit::Not, "is Refused: spec.queue".to_owned()))
+            Some((Exit::Not, "is Refused: spec.queueName".to_owned()))
         );
     }
 

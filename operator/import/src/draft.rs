@@ -30,7 +30,7 @@ impl Draft {
             metadata,
             spec: TrainingJobSpec {
                 framework: Some(framework).filter(|f| *f != Framework::None),
-                queue: None,
+                queue_name: None,
                 priority_class_name: None,
                 preemptible: None,
                 min_runtime_seconds: None,

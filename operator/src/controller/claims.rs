@@ -61,8 +61,8 @@ pub fn mounted<'a>(
     for (group, (of, _)) in with_stages.filter(|(_, (_, of))| is_of(*of)) {
         let path = format!("spec.taskGroups[{group}]");
         for (mount, of) in of.mounts.iter().enumerate() {
-            let named = of.claim.clone();
-            let field = format!("{path}.mounts[{mount}].claim");
+            let named = of.claim_name.clone();
+            let field = format!("{path}.mounts[{mount}].claimName");
             all.extend(named.map(|claim| Wanted::claim(field, claim)));
         }
         let of_group = of_template(of.pod_template.as_ref(), &path);

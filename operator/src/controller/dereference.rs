@@ -290,7 +290,7 @@ fn queue(
     let labels = labels.ok_or_else(|| lookup::unseen_namespace(&key.namespace))?;
     let get = |name: &str| world.queues.get(&Key::new("", name));
     let placed_in = || place.and_then(|plan| plan.queue.as_deref());
-    let name = job.spec.queue.as_deref().or_else(placed_in);
+    let name = job.spec.queue_name.as_deref().or_else(placed_in);
     lookup::queue(name, labels, get, || world.queues.all()).map_err(Held::from)
 }
 

@@ -61,7 +61,7 @@ pub fn queue<Q: Borrow<TrainingQueue>>(
     if let Some(name) = name {
         let Some(found) = get(name) else {
             return Err(missing(format!(
-                "spec.queue: queue {name:?} does not exist: create it or name another{}",
+                "spec.queueName: queue {name:?} does not exist: create it or name another{}",
                 usable(&all(), namespace_labels)
             )));
         };
@@ -81,7 +81,7 @@ pub fn queue<Q: Borrow<TrainingQueue>>(
         return Err(Missing {
             reason: Reason::QueueMisconfigured,
             message: format!(
-                "spec.queue: queue {name:?} has queues below it, and jobs go to those: name another{}",
+                "spec.queueName: queue {name:?} has queues below it, and jobs go to those: name another{}",
                 usable(&all, namespace_labels)
             ),
         });
@@ -100,7 +100,7 @@ pub fn queue<Q: Borrow<TrainingQueue>>(
         .min_by_key(rank)
         .ok_or_else(|| {
             missing(
-                "spec.queue: none is given and no queue is the default for this namespace: name a queue"
+                "spec.queueName: none is given and no queue is the default for this namespace: name a queue"
                     .to_owned(),
             )
         })
@@ -257,7 +257,7 @@ mod tests {
                 .iter()
                 .find(|q| q.metadata.name.as_deref() == Some(name))
         };
-        queue(job.queue.as_deref(), &labels, named, || {
+        queue(job.queue_name.as_deref(), &labels, named, || {
             queues.iter().collect()
         })
         .map(|q| q.metadata.name.clone().unwrap())
@@ -266,18 +266,18 @@ mod tests {
     #[test]
     fn a_named_queue_must_exist() {
         let there = queues(&[("a", json!({})), ("b", Value::Null)]);
-        let named = |name: &str| find_queue(&spec(json!({"queue": name})), &there);
+        let named = |name: &str| find_queue(&spec(json!({"queueName": name})), &there);
         assert_eq!(named("b").unwrap(), "b");
         let missing = named("c").unwrap_err();
         assert_eq!(missing.reason, Reason::QueueNotFound);
-        assert!(missing.message.contains("spec.queue") && missing.message.contains("\"c\""));
+        assert!(missing.message.contains("spec.queueName") && missing.message.contains("\"c\""));
     }
 
     #[test]
     fn who_names_a_wrong_queue_is_told_of_right_ones() {
         let mut there = queues(&[("lab", Value::Null), ("a", Value::Null), ("b", Value::Null)]);
         let named = |name: &str, there: &[TrainingQueue]| {
-            find_queue(&spec(json!({"queue": name})), there)
+            find_queue(&spec(json!({"queueName": name})), there)
                 .unwrap_err()
                 .message
         };
@@ -303,7 +303,7 @@ mod tests {
         // Any other that does not select the namespace is found: policy denies it.
         there[2].spec.namespace_selector = None;
         assert_eq!(
-            find_queue(&spec(json!({"queue": "b"})), &there).unwrap(),
+            find_queue(&spec(json!({"queueName": "b"})), &there).unwrap(),
             "b"
         );
     }

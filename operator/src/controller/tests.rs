@@ -20,7 +20,7 @@ fn job(version: &str, status: serde_json::Value) -> TrainingJob {
         "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
         "metadata": {},
         "spec": {"taskGroups": [{"name": "worker", "gpus": 8, "image": "train:1",
-            "resources": {"cpu": "96", "memory": "1Ti"}}]},
+            "resources": {"limits": {"cpu": "96", "memory": "1Ti"}}}]},
         "status": status,
     }))
     .unwrap();

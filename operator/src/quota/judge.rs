@@ -85,7 +85,7 @@ pub fn held(
     queue_spec: Option<&QueueSpec>,
     requester: Option<&str>,
 ) -> Vec<Draw> {
-    let named = job.spec.queue.as_deref();
+    let named = job.spec.queue_name.as_deref();
     let verdict = policies.judge(&Asking {
         namespace: job.metadata.namespace.as_deref().unwrap_or_default(),
         namespace_labels,

@@ -65,7 +65,7 @@ pub(super) fn run(attempt: i64) -> Wish {
 /// A spec of one pod that has a node for itself, with more fields.
 pub(crate) fn spec_with(more: serde_json::Value) -> serde_json::Value {
     let mut spec = json!({"taskGroups": [{"name": "worker", "gpus": 8, "image": "train:1",
-        "resources": {"cpu": "96", "memory": "1Ti"}}]});
+        "resources": {"limits": {"cpu": "96", "memory": "1Ti"}}}]});
     let more = more.as_object().unwrap().clone();
     spec.as_object_mut().unwrap().extend(more);
     spec

@@ -217,7 +217,7 @@ pub fn of_pod_group(job: &Key, group: &PodGroup) -> Gang {
     // Of a place, what it was had with: the spec may have been edited since.
     let plan = group.status.as_ref().and_then(|s| s.plan.as_ref());
     let queue = plan.and_then(|p| p.queue.as_deref());
-    let queue = QueueName::new(queue.unwrap_or(&spec.queue));
+    let queue = QueueName::new(queue.unwrap_or(&spec.queue_name));
     let groups = spec.groups.iter().map(member).collect();
     Gang {
         priority: plan.and_then(|p| p.priority).unwrap_or(spec.priority()),

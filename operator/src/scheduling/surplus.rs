@@ -124,7 +124,7 @@ mod tests {
     fn run(awaited: AwaitedPods) -> Run {
         let group = |name: &str, more: serde_json::Value| {
             let mut group = json!({"name": name, "image": "i",
-                "resources": {"cpu": 1, "memory": "1Gi"}});
+                "resources": {"limits": {"cpu": 1, "memory": "1Gi"}}});
             for (key, value) in more.as_object().unwrap() {
                 group[key] = value.clone();
             }

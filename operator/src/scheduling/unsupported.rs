@@ -279,7 +279,7 @@ mod tests {
     fn hostfiles_that_no_config_map_takes_are_refused_as_invalid() {
         let of = |replicas: u32| {
             let group = json!({"name": "w", "replicas": replicas, "image": "i",
-                "resources": {"cpu": 1, "memory": "1Gi"}});
+                "resources": {"limits": {"cpu": 1, "memory": "1Gi"}}});
             let mut launcher = group.clone();
             launcher["name"] = json!("l");
             launcher["role"] = json!("Launcher");

@@ -48,7 +48,7 @@ fn job(name: &str, claim: &str) -> String {
     let one = one
         .replace("gpus: 8", "gpus: 1")
         .replace("cpu: 96", "cpu: 8");
-    format!("---\n{one}    mounts: [{{claim: {claim}, path: /data}}]\n")
+    format!("---\n{one}    mounts: [{{claimName: {claim}, path: /data}}]\n")
 }
 
 fn planned(objects: &[String]) -> (i32, String) {

@@ -38,7 +38,7 @@ fn placed(job: &str, queue: &str, count: u32) -> String {
         .map(|i| format!("{{group: worker, node: gpu-0{i}, count: 1}}"))
         .collect();
     let mut out = format!(
-        "---\napiVersion: trellis.dev/v1alpha1\nkind: PodGroup\nmetadata: {{name: {job}, namespace: team-a, ownerReferences: [{{apiVersion: trellis.dev/v1alpha1, kind: TrainingJob, name: {job}, uid: u-{job}, controller: true}}]}}\nspec:\n  minMember: {count}\n  queue: {queue}\n  priority: 0\n  groups: [{{name: worker, count: {count}, resources: {{nvidia.com/gpu: '8'}}}}]\nstatus:\n  phase: Placed\n  plan: {{hash: h, attempt: 1, generation: 1, compiled: c, assignments: [{}]}}\n",
+        "---\napiVersion: trellis.dev/v1alpha1\nkind: PodGroup\nmetadata: {{name: {job}, namespace: team-a, ownerReferences: [{{apiVersion: trellis.dev/v1alpha1, kind: TrainingJob, name: {job}, uid: u-{job}, controller: true}}]}}\nspec:\n  minMember: {count}\n  queueName: {queue}\n  priority: 0\n  groups: [{{name: worker, count: {count}, resources: {{nvidia.com/gpu: '8'}}}}]\nstatus:\n  phase: Placed\n  plan: {{hash: h, attempt: 1, generation: 1, compiled: c, assignments: [{}]}}\n",
         runs.join(", ")
     );
     for i in 0..count {
@@ -134,7 +134,7 @@ fn who_would_have_to_leave_is_told() {
         .replace("  groups: [", "  minRuntimeSeconds: 900\n  groups: [");
     let asked = |at: &str| {
         format!(
-            "{young}---\napiVersion: trellis.dev/v1alpha1\nkind: TrainingJob\nmetadata: {{name: asked, namespace: team-a, creationTimestamp: '{at}'}}\nspec: {{taskGroups: [{{name: worker, image: i, resources: {{cpu: 1, memory: 1Gi}}}}]}}\n"
+            "{young}---\napiVersion: trellis.dev/v1alpha1\nkind: TrainingJob\nmetadata: {{name: asked, namespace: team-a, creationTimestamp: '{at}'}}\nspec: {{taskGroups: [{{name: worker, image: i, resources: {{limits: {{cpu: 1, memory: 1Gi}}}}}}]}}\n"
         )
     };
     let run = beside(&asked("2026-11-23T04:00:09Z"), &["job.yaml"]);
@@ -222,7 +222,7 @@ fn what_a_gang_that_starts_has_still_to_create_is_promised() {
 
 #[test]
 fn a_job_does_not_stand_in_its_own_way() {
-    let there = "---\napiVersion: trellis.dev/v1alpha1\nkind: TrainingJob\nmetadata: {name: llm, namespace: team-a, uid: u-llm, generation: 3, creationTimestamp: '2026-11-01T10:00:00Z'}\nspec: {taskGroups: [{name: worker, image: x, resources: {cpu: 1, memory: 1Gi}}]}\nstatus: {attempt: 2}\n";
+    let there = "---\napiVersion: trellis.dev/v1alpha1\nkind: TrainingJob\nmetadata: {name: llm, namespace: team-a, uid: u-llm, generation: 3, creationTimestamp: '2026-11-01T10:00:00Z'}\nspec: {taskGroups: [{name: worker, image: x, resources: {limits: {cpu: 1, memory: 1Gi}}}]}\nstatus: {attempt: 2}\n";
     let dump = format!("{there}{}", placed("llm", "default", 8));
     let run = beside(&dump, &["job.yaml"]);
     assert_eq!(run.code, 0, "{run:?}");
@@ -327,7 +327,7 @@ fn a_dump_may_hold_more_than_a_plan_looks_at() {
 #[test]
 fn who_holds_a_place_keeps_it() {
     let given = file("job.yaml").replace(", memory: 1000Gi", ", memory: 1Gi");
-    let runs = "---\napiVersion: trellis.dev/v1alpha1\nkind: TrainingJob\nmetadata: {name: llm, namespace: team-a, uid: u-llm, generation: 1, creationTimestamp: '2026-11-01T10:00:00Z'}\nspec: {taskGroups: [{name: worker, image: x, resources: {cpu: 1, memory: 1Gi}}]}\nstatus: {attempt: 1, phase: Running}\n";
+    let runs = "---\napiVersion: trellis.dev/v1alpha1\nkind: TrainingJob\nmetadata: {name: llm, namespace: team-a, uid: u-llm, generation: 1, creationTimestamp: '2026-11-01T10:00:00Z'}\nspec: {taskGroups: [{name: worker, image: x, resources: {limits: {cpu: 1, memory: 1Gi}}}]}\nstatus: {attempt: 1, phase: Running}\n";
     // The PodGroup is as the job's spec is compiled.
     let resources =
         "gpuResource: nvidia.com/gpu, resources: {cpu: '96', memory: 1Gi, nvidia.com/gpu: '8'}";
@@ -355,7 +355,7 @@ fn behind_the_head_of_a_strict_queue() {
     let strict = "---\napiVersion: trellis.dev/v1alpha1\nkind: TrainingQueue\nmetadata: {name: default}\nspec: {namespaceSelector: {}, defaultFor: {}, queueingStrategy: StrictFIFO}\n";
     let job = |phase: &str| {
         format!(
-            "---\napiVersion: trellis.dev/v1alpha1\nkind: TrainingJob\nmetadata: {{name: big, namespace: team-a, uid: u-big, generation: 1, creationTimestamp: '2026-11-01T10:00:00Z'}}\nspec: {{taskGroups: [{{name: worker, image: x, resources: {{cpu: 1, memory: 1Gi}}}}]}}\nstatus: {{attempt: 1, phase: {phase}}}\n"
+            "---\napiVersion: trellis.dev/v1alpha1\nkind: TrainingJob\nmetadata: {{name: big, namespace: team-a, uid: u-big, generation: 1, creationTimestamp: '2026-11-01T10:00:00Z'}}\nspec: {{taskGroups: [{{name: worker, image: x, resources: {{limits: {{cpu: 1, memory: 1Gi}}}}}}]}}\nstatus: {{attempt: 1, phase: {phase}}}\n"
         )
     };
     let waits = placed("big", "default", 99);
@@ -390,7 +390,7 @@ fn behind_a_head_that_never_preempts() {
     let taints = "    taints:\n    - effect: NoSchedule\n      key: nvidia.com/gpu\n";
     let nodes = file("nodes.yaml").replace(taints, "");
     let queue = "---\napiVersion: trellis.dev/v1alpha1\nkind: TrainingQueue\nmetadata: {name: default}\nspec: {namespaceSelector: {}, defaultFor: {}, queueingStrategy: StrictFIFO, preemption: {withinClusterQueue: LowerPriority}}\n";
-    let job = "---\napiVersion: trellis.dev/v1alpha1\nkind: TrainingJob\nmetadata: {name: big, namespace: team-a, uid: u-big, generation: 1, creationTimestamp: '2026-11-01T10:00:00Z'}\nspec: {priorityClassName: high, taskGroups: [{name: worker, image: x, resources: {cpu: 1, memory: 1Gi}}]}\nstatus: {attempt: 1, phase: Queued}\n";
+    let job = "---\napiVersion: trellis.dev/v1alpha1\nkind: TrainingJob\nmetadata: {name: big, namespace: team-a, uid: u-big, generation: 1, creationTimestamp: '2026-11-01T10:00:00Z'}\nspec: {priorityClassName: high, taskGroups: [{name: worker, image: x, resources: {limits: {cpu: 1, memory: 1Gi}}}]}\nstatus: {attempt: 1, phase: Queued}\n";
     let waits = placed("big", "default", 5).replace("priority: 0", "priority: 100");
     let waits = waits.split("status:").next().unwrap();
     let runs = placed("small", "default", 4);

@@ -24,7 +24,7 @@ spec: {globalDefault: true, resourcesPerGPU: {cpu: 12}}
 
 /// The job of four pods of 8 GPUs, which names nothing else, with these objects.
 fn input(objects: &[&str]) -> String {
-    let job = file("job.yaml").replace("    resources: {cpu: 96, memory: 1000Gi}\n", "");
+    let job = file("job.yaml").replace("    resources: {limits: {cpu: 96, memory: 1000Gi}}\n", "");
     assert!(!job.contains("resources"));
     [&[job.as_str()], objects].concat().join("---\n")
 }
@@ -65,7 +65,7 @@ fn job_whose_amounts_are_stated_nowhere_would_wait() {
         &input(&[&without_memory, PROFILE]),
     );
     assert_eq!(run.code, 1, "{run:?}");
-    let wanted = "ResourcesMissing: spec.taskGroups[0].resources.memory: is required: state it, or \
+    let wanted = "ResourcesMissing: spec.taskGroups[0].resources.limits.memory: is required: state it, or \
                   resourcesPerGPU.memory in RuntimeProfile \"h100\" or queue \"vision\"";
     assert!(run.out.contains(wanted), "{}", run.out);
 }

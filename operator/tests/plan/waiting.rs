@@ -35,7 +35,7 @@ fn queue(name: &str, spec: &str) -> String {
 }
 
 fn in_queue(job: String) -> String {
-    job.replace("spec:\n", "spec:\n  queue: research\n")
+    job.replace("spec:\n", "spec:\n  queueName: research\n")
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn a_limit_of_the_queue_above() {
     .concat();
     let limits = |limits: &str| {
         format!(
-            "{tree}---\napiVersion: trellis.dev/v1alpha1\nkind: QuotaPolicy\nmetadata: {{name: all}}\nspec: {{subject: {{queue: all}}, limits: {limits}}}\n"
+            "{tree}---\napiVersion: trellis.dev/v1alpha1\nkind: QuotaPolicy\nmetadata: {{name: all}}\nspec: {{subject: {{queueName: all}}, limits: {limits}}}\n"
         )
     };
     let run = with(in_queue, &limits("{gpusPerJob: 8}"));

@@ -104,9 +104,9 @@ fn what_rules_deny_and_what_is_not_there() {
         out.starts_with("TrainingJob vision/resnet denied\n  the job has the priority class \"system-x\", which the rule user-priority denies: "),
         "{out}"
     );
-    let out = of(&job.replace("spec:\n", "spec:\n  queue: prod\n"));
+    let out = of(&job.replace("spec:\n", "spec:\n  queueName: prod\n"));
     assert!(
-        out.starts_with("TrainingJob vision/resnet undecided\n  QueueNotFound: spec.queue: "),
+        out.starts_with("TrainingJob vision/resnet undecided\n  QueueNotFound: spec.queueName: "),
         "{out}"
     );
 }

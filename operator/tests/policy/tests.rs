@@ -220,7 +220,7 @@ spec:
       metadata: {name: a, namespace: vision}
       spec:
         taskGroups:
-        - {name: w, gpus: 1, flavors: [a10], image: train:1, resources: {cpu: 1, memory: 1Gi}}
+        - {name: w, gpus: 1, flavors: [a10], image: train:1, resources: {limits: {cpu: 1, memory: 1Gi}}}
         securityContext: {runAsUser: 1000}
     decision: Allow
     wouldDeny: [soon/latest, vision/later/0]
@@ -231,7 +231,7 @@ spec:
       metadata: {name: a, namespace: vision}
       spec:
         taskGroups:
-        - {name: w, gpus: 1, flavors: [a10], image: train:1, resources: {cpu: 1, memory: 1Gi}}
+        - {name: w, gpus: 1, flavors: [a10], image: train:1, resources: {limits: {cpu: 1, memory: 1Gi}}}
         securityContext: {runAsUser: 1000}
     decision: Allow
     wouldDeny: [soon/latest]
@@ -283,13 +283,13 @@ fn some_of_the_objects_are_asked() {
 fn a_job_without_its_queue_is_not_decided() {
     let tests = file("tests.yaml").replace(
         "        taskGroups:",
-        "        queue: prod\n        taskGroups:",
+        "        queueName: prod\n        taskGroups:",
     );
     let run = test_by(&tests);
     assert_eq!(run.code, 1);
     assert!(
         run.out
-            .contains("it is not decided: spec.queue: queue \"prod\" does not exist"),
+            .contains("it is not decided: spec.queueName: queue \"prod\" does not exist"),
         "{}",
         run.out
     );

@@ -76,6 +76,6 @@ spec:
 /// A job of so many pods of 8 GPUs, to be applied by an event.
 fn job(name: &str, pods: u32) -> String {
     format!(
-        "{{kind: TrainingJob, metadata: {{name: {name}}}, spec: {{taskGroups: [{{name: w, replicas: {pods}, gpus: 8, image: x, resources: {{cpu: 8, memory: 1Gi}}}}]}}}}"
+        "{{kind: TrainingJob, metadata: {{name: {name}}}, spec: {{taskGroups: [{{name: w, replicas: {pods}, gpus: 8, image: x, resources: {{limits: {{cpu: 8, memory: 1Gi}}}}}}]}}}}"
     )
 }

@@ -110,7 +110,7 @@ fn job_is_done_when_its_gang_and_the_surplus_that_is_there_have_finished() {
 
 #[test]
 fn group_restarts_together_while_the_other_groups_go_on() {
-    let spec = "restart: {scope: Group}, taskGroups: [{name: v, image: x, resources: {cpu: 1, memory: 1Gi}}, ";
+    let spec = "restart: {scope: Group}, taskGroups: [{name: v, image: x, resources: {limits: {cpu: 1, memory: 1Gi}}}, ";
     let two_groups = job("a", 2).replace("taskGroups: [", spec);
     let events = format!(
         "  - {{at: 0s, apply: {two_groups}}}

@@ -129,7 +129,7 @@ fn how_long_jobs_run() {
 /// A job waits for its queue as it does in a cluster, and starts when it comes.
 #[test]
 fn what_a_job_needs_may_come_later() {
-    let queued = job("a", 1).replace("spec: {", "spec: {queue: late, ");
+    let queued = job("a", 1).replace("spec: {", "spec: {queueName: late, ");
     let queue = "{apiVersion: trellis.dev/v1alpha1, kind: TrainingQueue, metadata: {name: late}, spec: {namespaceSelector: {}}}";
     let events = format!(
         "  - {{at: 0s, apply: {queued}, runtime: 5s}}
@@ -159,7 +159,7 @@ fn what_a_job_needs_may_come_later() {
 /// A queue that takes nobody: policy denies the job, until it takes its namespace.
 #[test]
 fn what_policy_denies_is_refused() {
-    let queued = job("a", 1).replace("spec: {", "spec: {queue: closed, ");
+    let queued = job("a", 1).replace("spec: {", "spec: {queueName: closed, ");
     let queue =
         |spec: &str| format!("{{kind: TrainingQueue, metadata: {{name: closed}}, spec: {spec}}}");
     let events = format!(
@@ -202,14 +202,14 @@ kind: TrainingJob
 metadata: {name: a, namespace: team}
 spec:
   deadlines: {activeSeconds: 5}
-  taskGroups: [{name: w, gpus: 1, image: x, resources: {cpu: 1, memory: 1Gi}}]
+  taskGroups: [{name: w, gpus: 1, image: x, resources: {limits: {cpu: 1, memory: 1Gi}}}]
 ---
 apiVersion: trellis.dev/v1alpha1
 kind: TrainingJob
 metadata: {name: b, namespace: team}
 spec:
   deadlines: {activeSeconds: 5}
-  taskGroups: [{name: w, gpus: 1, image: x, resources: {cpu: 1, memory: 1Gi}}]
+  taskGroups: [{name: w, gpus: 1, image: x, resources: {limits: {cpu: 1, memory: 1Gi}}}]
 ";
     let run = trellis(&["simulate", "-", "-o", "jsonl"], objects);
     let lines = run.lines();
@@ -259,7 +259,7 @@ spec:
       kind: TrainingJob
       metadata: {name: a}
       spec:
-        taskGroups: [{name: w, replicas: 2, gpus: 8, image: x, resources: {cpu: 8, memory: 1Gi}, nodeSelector: {rack: r1}}]
+        taskGroups: [{name: w, replicas: 2, gpus: 8, image: x, resources: {limits: {cpu: 8, memory: 1Gi}}, nodeSelector: {rack: r1}}]
 ";
     let run = simulate_text(text, &["-o", "jsonl"]);
     assert_eq!(
@@ -273,7 +273,7 @@ spec:
 fn what_is_not_looked_at_is_noted_once() {
     let group = |name: &str| {
         format!(
-            "---\napiVersion: trellis.dev/v1alpha1\nkind: PodGroup\nmetadata: {{name: {name}}}\nspec: {{minMember: 1, queue: default, priority: 0, groups: []}}\n"
+            "---\napiVersion: trellis.dev/v1alpha1\nkind: PodGroup\nmetadata: {{name: {name}}}\nspec: {{minMember: 1, queueName: default, priority: 0, groups: []}}\n"
         )
     };
     let events = format!("  - {{at: 0s, apply: {}, runtime: 1s}}\n", job("a", 1));

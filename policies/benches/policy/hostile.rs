@@ -233,7 +233,7 @@ fn job(images: usize) -> CompiledJob {
         let containers: Vec<_> = containers.collect();
         json!({
             "name": format!("g{g}"), "replicas": 1, "gpus": 1, "image": image(26 * g),
-            "resources": {"cpu": 1, "memory": "1Gi"},
+            "resources": {"limits": {"cpu": 1, "memory": "1Gi"}},
             "podTemplate": {"spec": {"containers": containers}},
         })
     };

@@ -39,7 +39,7 @@ spec:
   priorityClassName: high
   serviceAccountName: runner
   network:
-    egress: [{cidr: 10.20.0.0/16, ports: [443]}]
+    egress: [{cidr: 10.20.0.0/16, ports: [{port: 443}]}]
     ingress: [{namespace: monitoring}]
   taskGroups:
   - name: worker
@@ -47,9 +47,9 @@ spec:
     gpus: 8
     flavors: [a100, h100]
     image: 'registry.example/train:1'
-    resources: {cpu: 96, memory: 1Ti}
-    env: [{name: TOKEN, secret: {name: token, key: t}}]
-    mounts: [{claim: data, path: /data}, {configMap: settings, path: /etc/settings}]
+    resources: {limits: {cpu: 96, memory: 1Ti}}
+    env: [{name: TOKEN, valueFrom: {secretKeyRef: {name: token, key: t}}}]
+    mounts: [{claimName: data, path: /data}, {configMapName: settings, path: /etc/settings}]
 ";
 
 #[derive(Parser)]

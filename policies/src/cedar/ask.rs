@@ -1,5 +1,6 @@
 //! What is asked: one action on one thing.
 
+use trellis_api::job::NetworkPort;
 use trellis_compiler::{Endpoint, Peer, RemoteSecret};
 
 use super::action::Action;
@@ -111,7 +112,12 @@ impl Far {
             Peer::Namespace(name) => format!("namespace {name:?}"),
             Peer::Service(name) => format!("Service {name:?}"),
         };
-        let ports: Vec<_> = self.endpoint.ports.iter().map(i32::to_string).collect();
+        let ports: Vec<_> = self
+            .endpoint
+            .ports
+            .iter()
+            .map(NetworkPort::to_string)
+            .collect();
         match ports.as_slice() {
             [] => who,
             [port] => format!("{who}, port {port}"),

@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 
 use cedar_policy::{Entity, EntityUid, RestrictedExpression as Value};
-use trellis_api::job::SecretStoreKind;
+use trellis_api::job::{NetworkPort, SecretStoreKind};
 use trellis_compiler::Peer;
 
 use super::ask::{Ask, Far, Object, Remote};
@@ -183,14 +183,14 @@ fn endpoint(far: &Far) -> Result<(String, Attributes), Unmade> {
             (id, None, Some(text(namespace)), Some(text(name)))
         }
     };
-    let mut ports = far.endpoint.ports.clone();
+    let mut ports: Vec<_> = far.endpoint.ports.iter().collect();
     ports.sort_unstable();
-    ports.dedup();
-    let written: Vec<_> = ports.iter().map(i32::to_string).collect();
-    let (id, ports) = if ports.is_empty() {
+    let mut written: Vec<_> = ports.into_iter().map(NetworkPort::to_string).collect();
+    written.dedup();
+    let (id, ports) = if written.is_empty() {
         (id, None)
     } else {
-        let set = Value::new_set(ports.into_iter().map(|port| Value::new_long(port.into())));
+        let set = Value::new_set(written.iter().map(|port| text(port)));
         (format!("{id}:{}", written.join(",")), Some(set))
     };
     let attributes = attributes([

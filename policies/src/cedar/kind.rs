@@ -197,8 +197,8 @@ impl Kind {
                         ),
                         maybe(
                             "ports",
-                            "Set<Long>",
-                            "TCP ports; absent: every port, or those of the service",
+                            "Set<String>",
+                            "the ports, such as 443/TCP or 30000-30100/UDP; absent: every port, or those of the service",
                         ),
                     ]
                 }

@@ -65,7 +65,7 @@ impl Rule {
             }
         }
         // A part of a queue is of the one that the policy names, or of the job's own.
-        let whole = self.spec.subject.queue.as_deref().unwrap_or(job.queue);
+        let whole = self.spec.subject.queue_name.as_deref().unwrap_or(job.queue);
         let bound = |limit: &ResourceLimit| match whole == job.queue {
             true => bound(limit, job.queue_spec.resource_groups.iter()),
             false => bound(limit, all.quota_of(whole)),
@@ -154,16 +154,16 @@ fn counts(subject: &QuotaSubject, job: &Asking<'_>, queues: &[&str]) -> bool {
     let QuotaSubject {
         namespace_selector,
         team,
-        queue,
-        service_account,
+        queue_name,
+        service_account_name,
         requester,
     } = subject;
     let selector = namespace_selector.as_ref();
     let its_team = job.namespace_labels.get(names::TEAM);
     selector.is_none_or(|s| selects(Some(s), job.namespace_labels))
         && team.as_ref().is_none_or(|team| its_team == Some(team))
-        && queue.as_deref().is_none_or(|queue| queues.contains(&queue))
-        && service_account.as_deref().is_none_or(|account| {
+        && queue_name.as_deref().is_none_or(|queue| queues.contains(&queue))
+        && service_account_name.as_deref().is_none_or(|account| {
             // Kubernetes' own name for the account of pods that name none.
             job.service_account.unwrap_or("default") == account
         })

@@ -18,7 +18,7 @@ apiVersion: trellis.dev/v1alpha1
 kind: TrainingJob
 metadata: {name: llm, namespace: team-a}
 spec:
-  taskGroups: [{name: worker, image: i, resources: {cpu: 1, memory: 1Gi}}]
+  taskGroups: [{name: worker, image: i, resources: {limits: {cpu: 1, memory: 1Gi}}}]
 ";
 
 pub fn compiled(yaml: &str, priority: i32, restricted: bool) -> CompiledJob {

@@ -95,8 +95,8 @@ fn all_that_a_subject_names_must_hold() {
         (json!({"team": "speech"}), false),
         (json!({"queue": "research"}), true),
         (json!({"queue": "other"}), false),
-        (json!({"serviceAccount": "default"}), true),
-        (json!({"serviceAccount": "trainer"}), false),
+        (json!({"serviceAccountName": "default"}), true),
+        (json!({"serviceAccountName": "trainer"}), false),
         (json!({"requester": "alice"}), true),
         (json!({"requester": "bob"}), false),
         (
@@ -125,7 +125,7 @@ fn the_jobs_of_a_queue_count_for_every_queue_above_it() {
         pairs.collect()
     };
     let below = pairs(&[("research", "ml"), ("ml", "all"), ("other", "all")]);
-    let spec = |queue: &str| json!({"subject": {"queue": queue}, "limits": {"gpusPerJob": 8}});
+    let spec = |queue: &str| json!({"subject": {"queueName": queue}, "limits": {"gpusPerJob": 8}});
     let denied = |queue: &str, parents: &BTreeMap<String, String>| {
         let policies = QuotaPolicies::load([&policy("p", &spec(queue))], []);
         let policies = policies.with_queues(below_each_other(parents));
@@ -174,7 +174,7 @@ fn a_part_of_a_queue_with_others_below_it_is_of_all_that_is_nominal_there() {
     ];
     let queues = queues.map(|(name, quota)| (name.to_owned(), quota));
     let limit = json!({"resource": gpu, "percentOfQueue": 50});
-    let spec = json!({"subject": {"queue": "all"}, "limits": {"resources": [limit]}});
+    let spec = json!({"subject": {"queueName": "all"}, "limits": {"resources": [limit]}});
     let policies = QuotaPolicies::load([&policy("p", &spec)], []).with_queues(queues.into());
     let draws = policies.judge(&Job::new().asks()).draws;
     let what = What::Resource {

@@ -17,7 +17,8 @@ use crate::cedar::starter;
 use crate::cedar::support::{ALLOW_ALL, cluster, set};
 
 fn job(template: Option<&Value>) -> TrainingJob {
-    let mut group = json!({"name": "w", "image": "i", "resources": {"cpu": 1, "memory": "1Gi"}});
+    let mut group =
+        json!({"name": "w", "image": "i", "resources": {"limits": {"cpu": 1, "memory": "1Gi"}}});
     if let Some(template) = template {
         group["podTemplate"] = template.clone();
     }

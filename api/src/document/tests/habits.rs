@@ -23,15 +23,35 @@ fn what_people_write_by_habit_says_what_to_write() {
         memory.ends_with("not the number 1.5: write \"1.5\", in quotes"),
         "{memory}"
     );
-    assert_eq!(
-        says("cpu: 1,", "cpu: 1, nvidia.com/gpu: 8,"),
-        "6:58 spec.taskGroups[0].resources.nvidia.com/gpu: is no known field: set gpus of the task \
-         group for GPUs, and resources.extended for other devices"
-    );
-    let requests = says("cpu: 1,", "requests: {cpu: 1}, cpu: 1,");
+    let gpus = says("cpu: 1,", "cpu: 1, nvidia.com/gpu: 8,");
+    assert!(gpus.contains("resources: must not limit a GPU"), "{gpus}");
+    assert!(gpus.contains("set gpus of the task group"), "{gpus}");
+    let bare = &said(&JOB.replace(
+        "limits: {cpu: 1, memory: 1Gi}",
+        "cpu: 1, limits: {memory: 1Gi}",
+    ))[0];
+    let bare = format!("{}: {}", bare.2, bare.3);
     assert!(
-        requests.contains("write cpu and memory directly below resources"),
-        "{requests}"
+        bare.ends_with("resources.cpu: is no known field: write resources.limits.cpu"),
+        "{bare}"
+    );
+    let limits = "limits: {cpu: 1, memory: 1Gi}";
+    for requests in ["{cpu: \"1\"}", "{cpu: 1000m, memory: 1024Mi}", "{}"] {
+        let with = format!("{limits}, requests: {requests}");
+        assert_eq!(said(&JOB.replace(limits, &with)), [], "{requests}");
+    }
+    for requests in ["{cpu: 500m}", "{rdma/hca: 1}"] {
+        let said = says(limits, &format!("{limits}, requests: {requests}"));
+        assert!(
+            said.contains("resources.requests: every request must"),
+            "{said}"
+        );
+        assert!(said.contains("write it below limits"), "{said}");
+    }
+    let claims = says(limits, &format!("{limits}, claims: [{{name: a}}]"));
+    assert!(
+        claims.contains("resources.claims: must be empty"),
+        "{claims}"
     );
     assert_eq!(
         says(
@@ -77,15 +97,15 @@ fn what_kubernetes_would_not_take_is_refused() {
             "tolerations[0].key",
         ),
         (
-            "image: x, env: [{name: A, field: status.nope}]",
-            "env[0].field",
+            "image: x, env: [{name: A, valueFrom: {fieldRef: {fieldPath: status.nope}}}]",
+            "env[0].valueFrom.fieldRef.fieldPath",
         ),
         (
             "image: x, env: [{name: TRELLIS_RANK, value: \"1\"}]",
             "env[0].name",
         ),
         (
-            "image: x, env: [{name: A, value: a, field: metadata.name}]",
+            "image: x, env: [{name: A, value: a, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]",
             "env[0]",
         ),
         ("image: x, mounts: [{path: /a}]", "mounts[0]"),
@@ -93,7 +113,9 @@ fn what_kubernetes_would_not_take_is_refused() {
         assert_eq!(field("image: x", to), format!("{group}.{path}"), "{to}");
     }
     for field in ["status.podIP", "metadata.name", "metadata.labels['team']"] {
-        let to = format!("image: x, env: [{{name: A, field: \"{field}\"}}]");
+        let to = format!(
+            "image: x, env: [{{name: A, valueFrom: {{fieldRef: {{fieldPath: \"{field}\"}}}}}}]"
+        );
         assert_eq!(said(&JOB.replace("image: x", &to)), [], "{field}");
     }
     let network = |peers: &str| {
@@ -101,6 +123,10 @@ fn what_kubernetes_would_not_take_is_refused() {
         one("spec:\n", &to).2
     };
     assert_eq!(network("{service: a}, {}"), "spec.network.egress[1]");
+    assert_eq!(
+        network("{service: a, ports: [{port: 9, endPort: 8}]}"),
+        "spec.network.egress[0].ports[0]"
+    );
     let metadata = |to: &str| field("{name: a}", to);
     assert_eq!(
         metadata("{name: a, labels: {\"a b\": c}}"),

@@ -66,7 +66,7 @@ fn amount(name: &str, written: &Written, path: String, found: &mut Found) {
     match name {
         "cpu" => found.rule(path, rules::cpu(&quantity, &())),
         "memory" | "ephemeral-storage" => found.rule(path, rules::memory(&quantity, &())),
-        _ => found.add(path, "is no cpu, memory or ephemeral-storage: devices are the main container's, by gpus and resources.extended of the task group"),
+        _ => found.add(path, "is no cpu, memory or ephemeral-storage: devices are the main container's, by gpus and resources.limits of the task group"),
     }
 }
 

@@ -8,8 +8,8 @@ fn job(framework: &str, template: Value) -> TrainingJob {
         "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
         "metadata": {"name": "j", "namespace": "n"},
         "spec": {"framework": framework, "taskGroups": [
-            {"name": "a", "image": "i", "resources": {"cpu": 1, "memory": "1Gi"}},
-            {"name": "b", "image": "i", "resources": {"cpu": 1, "memory": "1Gi"}, "podTemplate": template},
+            {"name": "a", "image": "i", "resources": {"limits": {"cpu": 1, "memory": "1Gi"}}},
+            {"name": "b", "image": "i", "resources": {"limits": {"cpu": 1, "memory": "1Gi"}}, "podTemplate": template},
         ]},
     }))
     .unwrap()
@@ -78,7 +78,7 @@ fn a_profile_is_held_to_the_same() {
     }
     let good = json!({
         "globalDefault": true, "env": [{"name": "NCCL_DEBUG", "value": "INFO"}],
-        "network": {"ingress": [{"namespace": "monitoring", "ports": [8080]}]},
+        "network": {"ingress": [{"namespace": "monitoring", "ports": [{"port": 8080}]}]},
         "podTemplate": spec("hostIPC", json!(true)),
     });
     let valid = ValidatedProfile::try_from(profile(good)).unwrap();

@@ -31,11 +31,7 @@ fn what_is_trellis_own_is_refused_with_the_way_out() {
             json!({"requests": {"cpu": 1}}),
             "resources of the task group",
         ),
-        (
-            "resourceClaims",
-            json!([{"name": "c"}]),
-            "resources.extended",
-        ),
+        ("resourceClaims", json!([{"name": "c"}]), "resources.limits"),
         (
             "ephemeralContainers",
             json!([{"name": "e"}]),

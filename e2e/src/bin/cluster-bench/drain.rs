@@ -56,7 +56,7 @@ async fn drain(namespace: &TestNamespace, case: Case) -> Result<f64> {
     let mut applies = Vec::with_capacity(case.jobs);
     for i in 0..case.jobs {
         let mut job = jobs::job(&format!("j-{i}"), case.pods, 1)?;
-        job.spec.queue = Some(QUEUE.to_owned());
+        job.spec.queue_name = Some(QUEUE.to_owned());
         let api = api.clone();
         applies.push(async move { api.create(&PostParams::default(), &job).await });
     }

@@ -44,7 +44,7 @@ pub(crate) fn job(name: &str, pods: usize, gpus: usize) -> Result<TrainingJob> {
         "metadata": {"name": name},
         "spec": {"framework": "PyTorch", "taskGroups": [{
             "name": "worker", "replicas": pods, "gpus": gpus, "image": "train:1",
-            "command": ["torchrun", "train.py"], "resources": {"cpu": 1, "memory": "1Gi"},
+            "command": ["torchrun", "train.py"], "resources": {"limits": {"cpu": 1, "memory": "1Gi"}},
         }]},
     }))?)
 }

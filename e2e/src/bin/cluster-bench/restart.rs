@@ -36,7 +36,7 @@ pub(crate) async fn measure(bench: &Bench, full: Full) -> Result<()> {
         let job: TrainingJob = serde_json::from_value(json!({
             "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
             "metadata": {"name": name},
-            "spec": {"taskGroups": [{"name": "worker", "replicas": 1, "image": "train:1", "resources": {"cpu": 1, "memory": "1Gi"}}]},
+            "spec": {"taskGroups": [{"name": "worker", "replicas": 1, "image": "train:1", "resources": {"limits": {"cpu": 1, "memory": "1Gi"}}}]},
         }))?;
         api.create(&PostParams::default(), &job).await?;
         let start = Instant::now();

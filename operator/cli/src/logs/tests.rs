@@ -18,8 +18,7 @@ use super::unreadable::UnreadableLog;
 
 fn job(status: Value) -> TrainingJob {
     let group = |name: &str, more: Value| {
-        let mut group =
-            json!({"name": name, "image": "i", "resources": {"cpu": 1, "memory": "1Gi"}});
+        let mut group = json!({"name": name, "image": "i", "resources": {"limits": {"cpu": 1, "memory": "1Gi"}}});
         let more = more.as_object().unwrap().clone();
         group.as_object_mut().unwrap().extend(more);
         group

@@ -11,7 +11,8 @@ fn job(spec: Value, status: Value) -> TrainingJob {
 }
 
 fn group(name: &str, more: Value) -> Value {
-    let mut group = json!({"name": name, "image": "i", "resources": {"cpu": 1, "memory": "1Gi"}});
+    let mut group =
+        json!({"name": name, "image": "i", "resources": {"limits": {"cpu": 1, "memory": "1Gi"}}});
     group
         .as_object_mut()
         .unwrap()

@@ -297,7 +297,7 @@ mod tests {
             "trainingjobs.trellis.dev is forbidden: User \"ada\" cannot create resource \"trainingjobs\" in API group \"trellis.dev\" in the namespace \"ml\""
         ));
         assert!(!forbidden(
-            "admission webhook \"jobs.trellis.dev\" denied the request: spec.queue: may not be used by ada"
+            "admission webhook \"jobs.trellis.dev\" denied the request: spec.queueName: may not be used by ada"
         ));
         assert!(!forbidden(
             "trainingjobs.trellis.dev \"llm\" is forbidden: exceeded quota: jobs"

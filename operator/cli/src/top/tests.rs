@@ -20,7 +20,7 @@ fn job(name: &str, queue: &str) -> TrainingJob {
         "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
         "metadata": {"name": name, "namespace": "ml"},
         "spec": {"taskGroups": [{"name": "worker", "gpus": 2, "image": "i",
-            "resources": {"cpu": 1, "memory": "1Gi"}}]},
+            "resources": {"limits": {"cpu": 1, "memory": "1Gi"}}}]},
         "status": {"queue": queue},
     }))
     .unwrap()

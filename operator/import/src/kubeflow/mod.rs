@@ -133,12 +133,12 @@ fn run_policy(policy: &Fields<'_>, is_queued: bool, draft: &mut Draft) {
 
 fn scheduling_policy(policy: &Fields<'_>, draft: &mut Draft) {
     let queue = policy.text("queue");
-    match &draft.spec.queue {
-        None => draft.spec.queue = queue,
+    match &draft.spec.queue_name {
+        None => draft.spec.queue_name = queue,
         Some(own) if queue.as_ref().is_some_and(|queue| queue != own) => policy.note_at(
             "queue",
             "is another than Kueue's, which the label names",
-            "write the one that is meant into spec.queue",
+            "write the one that is meant into spec.queueName",
         ),
         Some(_) => {}
     }

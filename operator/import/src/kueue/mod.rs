@@ -83,12 +83,12 @@ fn queue(name: &Fields<'_>, metadata: &Fields<'_>, context: &Context, spec: &mut
     let namespace = metadata.value().get("namespace").and_then(|n| n.as_str());
     let namespace = namespace.unwrap_or("default");
     if let Some(queue) = context.cluster_queue(namespace, &local) {
-        spec.queue = Some(queue.to_owned());
+        spec.queue_name = Some(queue.to_owned());
         return;
     }
-    spec.queue = Some(local);
+    spec.queue_name = Some(local);
     name.note(
         "is a LocalQueue that is not among the documents, and jobs name the queue itself here",
-        "give its document too, or write the name of its ClusterQueue into spec.queue",
+        "give its document too, or write the name of its ClusterQueue into spec.queueName",
     );
 }

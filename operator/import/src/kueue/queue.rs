@@ -225,7 +225,7 @@ pub(crate) fn local_queue(root: &Fields<'_>, _: &Context) -> Vec<Object> {
                 ""
             };
             queue.note(
-                format!("becomes no object: jobs of namespace {namespace:?} write spec.queue: {named}{of_default}"),
+                format!("becomes no object: jobs of namespace {namespace:?} write spec.queueName: {named}{of_default}"),
                 format!("see that namespaceSelector of queue {named:?} lets that namespace in, by a label such as {NAMESPACE_NAME}: {namespace}"),
             );
         }

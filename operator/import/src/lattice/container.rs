@@ -1,7 +1,7 @@
 //! A task of a LatticeJob: its workload, as a task group.
 
 use serde_json::{Map, Value, json};
-use trellis_api::job::{ContainerPort, EnvVar, KeyReference};
+use trellis_api::job::{ContainerPort, EnvVar, EnvVarSource, KeySelector};
 use trellis_api::pod_template::MAIN_CONTAINER;
 use trellis_api::rules;
 
@@ -74,7 +74,7 @@ fn of_pod(task: &Fields<'_>, spec: &mut Kept) {
     task.note_at(
         "hostNetwork",
         "would make every port of the pod one of its node, which is not counted here",
-        "RDMA needs none: ask for its device in resources.extended",
+        "RDMA needs none: ask for its device in resources.limits",
     );
     let sysctls = task.entries("sysctls").into_iter();
     let sysctls = sysctls.map(|(name, value)| {
@@ -151,11 +151,7 @@ fn other_container(name: &str, container: &Fields<'_>, hints: &Hints<'_>) -> Kep
     let variables = variables(container, hints);
     if !variables.is_empty() {
         let path = container.inside("variables");
-        let variables = variables.iter().map(|variable| match &variable.secret {
-            Some(key) => json!({"name": variable.name, "valueFrom": {"secretKeyRef": key}}),
-            None => env::json_of(variable),
-        });
-        kept.put("env", Kept::leaf(&path, variables.collect::<Vec<_>>()));
+        kept.put("env", Kept::leaf(&path, json!(variables)));
     }
     files(container);
     container.note_at(
@@ -198,9 +194,13 @@ fn variables(container: &Fields<'_>, hints: &Hints<'_>) -> Vec<EnvVar> {
         match secret {
             Some((resource, key)) if !key.contains("${") => found.push(EnvVar {
                 name,
-                secret: Some(KeyReference {
-                    name: resource.to_owned(),
-                    key: key.to_owned(),
+                value_from: Some(EnvVarSource {
+                    secret_key_ref: Some(KeySelector {
+                        name: resource.to_owned(),
+                        key: key.to_owned(),
+                        optional: None,
+                    }),
+                    ..EnvVarSource::default()
                 }),
                 ..EnvVar::default()
             }),

@@ -116,7 +116,7 @@ fn of_spec(spec: &Fields<'_>, draft: &mut Draft) {
         "is another scheduler, and Trellis places its pods itself",
         "leave it out",
     );
-    draft.spec.queue = spec.text("queue");
+    draft.spec.queue_name = spec.text("queue");
     draft.spec.priority_class_name = spec.text("priorityClassName");
     if let Some(limit) = spec.integer("maxRetry") {
         draft.restart().limit = Some(limit);

@@ -32,7 +32,7 @@ fn one(volume: &Fields<'_>, path: &str, group: &mut TaskGroup) {
     };
     // What goes with another source is not read, and so is told.
     if let Some(claim) = volume.text("claimName") {
-        mount.claim = Some(claim);
+        mount.claim_name = Some(claim);
         group.mounts.push(mount);
         return;
     }
@@ -48,7 +48,7 @@ fn one(volume: &Fields<'_>, path: &str, group: &mut TaskGroup) {
             );
             return;
         };
-        mount.claim = Some(name.to_owned());
+        mount.claim_name = Some(name.to_owned());
         volume.note_at(
             "source",
             "is a volume that Lattice makes, and here a PersistentVolumeClaim that is there",
@@ -60,7 +60,7 @@ fn one(volume: &Fields<'_>, path: &str, group: &mut TaskGroup) {
     let (medium, size) = (volume.text("medium"), volume.quantity("sizeLimit"));
     if medium.as_deref() == Some("Memory") {
         if path == SHM {
-            group.shared_memory = size.or_else(|| group.resources.memory.clone());
+            group.shared_memory = size.or_else(|| group.resources.memory().cloned());
             if group.shared_memory.is_none() {
                 note_default_size(volume);
             }

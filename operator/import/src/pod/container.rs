@@ -208,7 +208,7 @@ pub(super) fn beside(
             .map(Kept::items)
             .unwrap_or_default()
             .to_vec();
-        let added = variables.iter().map(|v| Kept::leaf(&path, env::json_of(v)));
+        let added = variables.iter().map(|v| Kept::leaf(&path, json!(v)));
         let all: Vec<_> = added.chain(own).collect();
         kept.put("env", Kept::list(&path, all));
     }

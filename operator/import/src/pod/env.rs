@@ -1,7 +1,6 @@
 //! Environment variables.
 
-use serde_json::{Value, json};
-use trellis_api::job::{EnvFrom, EnvVar, Framework, KeyReference};
+use trellis_api::job::{EnvFromSource, EnvVar, EnvVarSource, Framework};
 use trellis_api::rules;
 
 use super::kept::Kept;
@@ -84,72 +83,41 @@ fn one(name: &str, variable: &Fields<'_>) -> Option<EnvVar> {
         );
         return Some(EnvVar { value, ..of });
     };
-    let sources = from.keys();
-    let [source] = sources.as_slice() else {
+    let mut source: EnvVarSource = serde_json::from_value(from.value().clone()).ok()?;
+    if from.keys().len() != 1 {
         return None;
-    };
-    let at = from.object(source)?;
-    let known = |keys: &[&str]| at.keys().iter().all(|key| keys.contains(&key.as_str()));
-    match source.as_str() {
-        "secretKeyRef" if known(&["name", "key"]) => Some(EnvVar {
-            secret: Some(key(&at)?),
-            ..of
-        }),
-        "configMapKeyRef" if known(&["name", "key"]) => Some(EnvVar {
-            config_map: Some(key(&at)?),
-            ..of
-        }),
-        "fieldRef" if known(&["apiVersion", "fieldPath"]) => {
-            let path = at.text("fieldPath")?;
-            at.quiet(&["apiVersion"]);
-            let field = path.strip_prefix("metadata.").unwrap_or_default();
-            Some(match SAME.iter().find(|(theirs, _)| *theirs == field) {
-                Some((_, ours)) => EnvVar {
-                    value: Some(format!("$({ours})")),
-                    ..of
-                },
-                None => EnvVar {
-                    field: Some(path),
-                    ..of
-                },
-            })
-        }
-        _ => None,
     }
-}
-
-fn key(at: &Fields<'_>) -> Option<KeyReference> {
-    Some(KeyReference {
-        name: at.text("name")?,
-        key: at.text("key")?,
+    from.take();
+    let field = source.field_ref.as_mut().and_then(|field| {
+        field.api_version = None;
+        field.field_path.strip_prefix("metadata.")
+    });
+    let same = SAME.iter().find(|(theirs, _)| Some(*theirs) == field);
+    Some(match same {
+        Some((_, ours)) => EnvVar {
+            value: Some(format!("$({ours})")),
+            ..of
+        },
+        None => EnvVar {
+            value_from: Some(source),
+            ..of
+        },
     })
 }
 
 /// What comes from all keys of ConfigMaps and Secrets, in its short form where it has one.
-pub(super) fn from(container: &Fields<'_>) -> (Vec<EnvFrom>, Option<Kept>) {
+pub(super) fn from(container: &Fields<'_>) -> (Vec<EnvFromSource>, Option<Kept>) {
     let mut short = Vec::new();
     let mut kept = Vec::new();
     for from in container.objects("envFrom") {
-        let keys = from.keys();
-        let name_of = |source: &str| -> Option<String> {
-            let fits = keys.iter().all(|key| key == source || key == "prefix");
-            let at = from.value().get(source).filter(|_| fits)?;
-            // `optional` has no short form.
-            let name = at.as_object()?.get("name")?.as_str()?;
-            (*at == json!({ "name": name })).then(|| name.to_owned())
-        };
-        let (config_map, secret) = (name_of("configMapRef"), name_of("secretRef"));
-        if config_map.is_none() && secret.is_none() {
-            kept.push(Kept::of(&from));
-            continue;
+        let source: Option<EnvFromSource> = serde_json::from_value(from.value().clone()).ok();
+        match source {
+            Some(source) if source.config_map_ref.is_some() != source.secret_ref.is_some() => {
+                from.take();
+                short.push(source);
+            }
+            _ => kept.push(Kept::of(&from)),
         }
-        let prefix = from.text("prefix");
-        from.take();
-        short.push(EnvFrom {
-            config_map,
-            secret,
-            prefix,
-        });
     }
     let path = container.inside("envFrom");
     let kept = Some(Kept::list(&path, kept)).filter(|kept| !kept.is_empty());
@@ -179,9 +147,4 @@ pub(crate) fn variable(name: &str, value: impl Into<String>) -> EnvVar {
         value: Some(value.into()),
         ..EnvVar::default()
     }
-}
-
-/// What a variable is as JSON, for a container beside the main one.
-pub(crate) fn json_of(variable: &EnvVar) -> Value {
-    json!({"name": variable.name, "value": variable.value})
 }

@@ -205,7 +205,7 @@ fn of_spec(spec: &Fields<'_>, hints: &Hints<'_>, pods: &mut Pods, kept: &mut Kep
     if has_ports && let Some(host) = spec.at("hostNetwork") {
         host.note(
             "would make every port of the pod one of its node, which is not counted here",
-            "RDMA needs none: ask for its device in resources.extended",
+            "RDMA needs none: ask for its device in resources.limits",
         );
         spec.note_at("dnsPolicy", "goes with hostNetwork", "leave it out");
     }

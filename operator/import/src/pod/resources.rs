@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
-use trellis_api::job::{Resources, TaskGroup};
+use trellis_api::job::TaskGroup;
 use trellis_api::quantity::Amount;
 use trellis_api::{Quantity, rules};
 
@@ -100,7 +100,7 @@ fn one(name: &str, limit: Option<&Fields<'_>>, request: Option<&Fields<'_>>) -> 
             } else {
                 given.note(
                     "is no resource that a task group can ask for",
-                    "name a device with its vendor's domain in resources.extended",
+                    "name a device with its vendor's domain in resources.limits",
                 );
             }
         }
@@ -197,14 +197,14 @@ impl Amounts {
     /// Puts them into a task group.
     pub(crate) fn of_group(self, group: &mut TaskGroup, container: &Fields<'_>) {
         let log = container.log();
-        let mut extended = BTreeMap::new();
+        let mut devices = BTreeMap::new();
         for (name, (amount, path)) in self.devices {
             let is_nothing = amount.amount().is_ok_and(|a| a.units_up() == Some(0));
             if is_nothing {
                 continue;
             }
             if !rules::is_gpu(&name) {
-                extended.insert(name, amount);
+                devices.insert(name, amount);
                 continue;
             }
             if group.gpus.is_some() {
@@ -227,12 +227,15 @@ impl Amounts {
                 group.gpu_resource = Some(name);
             }
         }
-        group.resources = Resources {
-            cpu: self.cpu,
-            memory: self.memory,
-            ephemeral_storage: self.disk,
-            extended,
-        };
+        let own = [
+            ("cpu", self.cpu),
+            ("memory", self.memory),
+            ("ephemeral-storage", self.disk),
+        ];
+        let own = own
+            .into_iter()
+            .filter_map(|(name, amount)| Some((name.to_owned(), amount?)));
+        group.resources.limits = own.chain(devices).collect();
     }
 
     /// The same as the limits of a container beside the main one.
@@ -249,7 +252,7 @@ impl Amounts {
                 &path,
                 Some(&value),
                 "is a device of a container beside the main one, which has none here",
-                "let the main container have it, by gpus or resources.extended",
+                "let the main container have it, by gpus or resources.limits",
             );
         }
         Some(json!({ "limits": limits }))

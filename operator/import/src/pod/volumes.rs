@@ -205,13 +205,13 @@ fn mount(source: &Source, mount: &Value) -> Mount {
     };
     match source {
         Source::Claim { name, read_only } => {
-            of.claim = Some(name.clone());
+            of.claim_name = Some(name.clone());
             if *read_only {
                 of.read_only = Some(true);
             }
         }
-        Source::ConfigMap(name) => of.config_map = Some(name.clone()),
-        Source::Secret(name) => of.secret = Some(name.clone()),
+        Source::ConfigMap(name) => of.config_map_name = Some(name.clone()),
+        Source::Secret(name) => of.secret_name = Some(name.clone()),
         Source::EmptyDir(limit) => {
             of.empty_dir = Some(EmptyDir {
                 size_limit: limit.clone().map(Quantity::new),

@@ -68,7 +68,7 @@ fn of_spec(spec: &Fields<'_>, draft: &mut Draft) {
         "is another scheduler, and Trellis places its pods itself",
         "leave it out",
     );
-    draft.spec.queue = spec.text("queue");
+    draft.spec.queue_name = spec.text("queue");
     draft.spec.priority_class_name = spec.text("priorityClassName");
     // 0 is what Go writes where nothing is said.
     if let Some(limit) = spec.integer("maxRetry").filter(|limit| *limit != 0) {
@@ -135,7 +135,7 @@ fn volumes(spec: &Fields<'_>, tasks: &[Fields<'_>]) -> Vec<Mount> {
             );
         }
         mounts.push(Mount {
-            claim: Some(claim),
+            claim_name: Some(claim),
             path: trimmed(&path).to_owned(),
             ..Mount::default()
         });

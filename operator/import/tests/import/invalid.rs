@@ -43,7 +43,7 @@ fn one_error_with_its_path() {
         ),
         (
             volcano(&format!("{{queue: 7, tasks: [{task}]}}")),
-            "spec.queue: must be a text, not the number 7: put it in quotes",
+            "spec.queueName: must be a text, not the number 7: put it in quotes",
         ),
         (
             volcano("{tasks: [{name: t}]}"),
@@ -162,7 +162,10 @@ fn containers_without_an_amount_take_that_of_the_options() {
     let told = imported[0].notes.iter().map(|note| note.text());
     assert_eq!(told.filter(|text| text.contains("by --")).count(), 2);
     let object = serde_json::to_value(&imported[0].objects[0]).unwrap();
-    assert_eq!(object["spec"]["taskGroups"][0]["resources"]["cpu"], "2");
+    assert_eq!(
+        object["spec"]["taskGroups"][0]["resources"]["limits"]["cpu"],
+        "2"
+    );
 }
 
 /// Containers of this YAML, in the one task of a Job.
@@ -197,7 +200,7 @@ fn main_container_with_gpus_may_leave_amounts_to_a_profile_or_queue() {
     let imported = import(&documents(&containers(gpus)), &options);
     let object = serde_json::to_value(&imported[0].objects[0]).unwrap();
     let resources = &object["spec"]["taskGroups"][0]["resources"];
-    assert_eq!(*resources, serde_json::json!({"cpu": "2"}));
+    assert_eq!(*resources, serde_json::json!({"limits": {"cpu": "2"}}));
     // A container beside it has no GPUs, and a task of none has no amount for each.
     let beside = format!("{gpus}, initContainers: [{{name: s, image: 'i:1'}}]");
     let said = refused(&containers(&beside));

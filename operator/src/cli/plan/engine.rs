@@ -136,7 +136,7 @@ pub(super) fn is_strict(snapshot: &Snapshot, queue: &str) -> bool {
 /// In a queue that starts its jobs strictly in order, who waits stands in the way
 /// of those behind it, whether it could start or not.
 fn wait_in_line(engine: &mut Engine, snapshot: &Snapshot, key: &Key, group: &PodGroup) {
-    if !is_strict(snapshot, &group.spec.queue) {
+    if !is_strict(snapshot, &group.spec.queue_name) {
         return;
     }
     if let Some(job) = waits(snapshot, key, group) {

@@ -96,7 +96,7 @@ impl Court<'_> {
         let none = BTreeMap::new();
         let queues = snapshot.queues.as_ref().unwrap_or(&none);
         let queue = lookup::queue(
-            job.spec().queue.as_deref(),
+            job.spec().queue_name.as_deref(),
             self.labels,
             |name| queues.get(name),
             || queues.values().collect(),

@@ -272,7 +272,7 @@ fn before(
     let others = snapshot
         .pod_groups
         .iter()
-        .filter(|(key, group)| !planned.contains(*key) && group.spec.queue == job.queue());
+        .filter(|(key, group)| !planned.contains(*key) && group.spec.queue_name == job.queue());
     others.filter(goes_first).count()
 }
 

@@ -378,7 +378,7 @@ mod tests {
                     "Topology" => "{levels: [rack]}",
                     "ClusterJobPolicy" | "JobPolicy" => "{cedar: a}",
                     "QuotaPolicy" => "{subject: {}, limits: {runningJobs: 1}}",
-                    "PodGroup" => "{minMember: 1, queue: q, priority: 0, groups: []}",
+                    "PodGroup" => "{minMember: 1, queueName: q, priority: 0, groups: []}",
                     _ => "{}",
                 };
                 text = text.replace("}}", &format!("}}, spec: {spec}}}"));

@@ -8,9 +8,9 @@ fn job(claims: &[&[&str]]) -> TrainingJobSpec {
         mounts.extend(
             claims
                 .iter()
-                .map(|c| json!({"claim": c, "path": format!("/{c}")})),
+                .map(|c| json!({"claimName": c, "path": format!("/{c}")})),
         );
-        json!({"name": "w", "image": "i", "resources": {"cpu": 1, "memory": "1Gi"}, "mounts": mounts})
+        json!({"name": "w", "image": "i", "resources": {"limits": {"cpu": 1, "memory": "1Gi"}}, "mounts": mounts})
     };
     let groups: Vec<Value> = claims.iter().map(group).collect();
     serde_json::from_value(json!({"taskGroups": groups})).unwrap()
@@ -113,14 +113,14 @@ fn what_is_not_there_or_not_bound_is_told_by_its_field() {
             &[&["data", "none"] as &[&str]] as &[&[&str]],
             claim("Bound", "v"),
             "ClaimNotFound",
-            "spec.taskGroups[0].mounts[2].claim: PersistentVolumeClaim \"none\" does not exist",
+            "spec.taskGroups[0].mounts[2].claimName: PersistentVolumeClaim \"none\" does not exist",
         ),
         (both, going, "ClaimNotFound", "is being deleted"),
         (
             both,
             claim("Pending", ""),
             "ClaimNotBound",
-            "spec.taskGroups[1].mounts[1].claim: PersistentVolumeClaim \"data\" is not bound yet",
+            "spec.taskGroups[1].mounts[1].claimName: PersistentVolumeClaim \"data\" is not bound yet",
         ),
         // It names its volume, and is not bound to it yet.
         (

@@ -96,7 +96,7 @@ impl Case {
     fn new(more: Value) -> Self {
         let mut spec = json!({"taskGroups": [{
             "name": "worker", "replicas": 2, "gpus": 8, "image": "train:1",
-            "resources": {"cpu": "96", "memory": "1Ti"},
+            "resources": {"limits": {"cpu": "96", "memory": "1Ti"}},
         }]});
         for (key, value) in more.as_object().unwrap() {
             spec[key] = value.clone();

@@ -24,7 +24,7 @@ fn committing(job: &Key) -> PodGroup {
     let group = serde_json::json!({
         "apiVersion": "trellis.dev/v1alpha1", "kind": "PodGroup",
         "metadata": {"name": &*job.name, "namespace": &*job.namespace, "uid": "g", "resourceVersion": "1"},
-        "spec": {"minMember": 1, "queue": "default", "priority": 0, "groups": []},
+        "spec": {"minMember": 1, "queueName": "default", "priority": 0, "groups": []},
         "status": {"phase": "Committing"},
     });
     serde_json::from_value(group).unwrap()
@@ -159,7 +159,7 @@ async fn a_gang_takes_the_node_it_suspects_whenever_it_is_wished_for_anew() {
         "metadata": {"name": "llm", "namespace": "team-a", "uid": "g", "resourceVersion": "1",
             "ownerReferences": [{"apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
                 "name": "llm", "uid": "mine", "controller": true}]},
-        "spec": {"minMember": 1, "queue": "default", "priority": 0, "groups": []},
+        "spec": {"minMember": 1, "queueName": "default", "priority": 0, "groups": []},
     }));
     watched.apply(job.clone(), group);
     let wish = |not_before: Option<Timestamp>| {

@@ -184,7 +184,7 @@ impl Driver {
             return self.queue_of_guests(of);
         }
         let group = self.committer.world().pod_groups.get(of);
-        group.map(|g| g.spec.queue.clone()).unwrap_or_default()
+        group.map(|g| g.spec.queue_name.clone()).unwrap_or_default()
     }
 
     /// A nomination stands: whoever has not been told to leave is.
@@ -348,7 +348,7 @@ fn told_to_leave(by: &Key, group: &PodGroup, because: Because) -> String {
     };
     format!(
         "makes room for job \"{by}\" of queue {:?} with priority {}: {why}",
-        group.spec.queue,
+        group.spec.queue_name,
         group.spec.priority()
     )
 }
@@ -404,7 +404,7 @@ mod tests {
     #[test]
     fn a_victim_is_told_by_whom_and_why() {
         let spec = PodGroupSpec {
-            queue: "vision".to_owned(),
+            queue_name: "vision".to_owned(),
             priority: Some(100),
             ..PodGroupSpec::default()
         };

@@ -45,7 +45,7 @@ fn a_place_is_charged_to_the_queue_and_priority_that_it_was_had_with() {
     let wish = crate::scheduling::fixtures::run(1);
     let mut group = wish.run().unwrap().job.compiled().pod_group();
     let key = Key::new("team-a", "llm");
-    group.spec.queue = "edited".to_owned();
+    group.spec.queue_name = "edited".to_owned();
     group.spec.priority = Some(9);
     let told = |group: &PodGroup| {
         let gang = of_pod_group(&key, group);
@@ -78,7 +78,7 @@ fn what_a_job_says_of_its_place_is_told_the_engine_and_stands_in_its_pod_group()
     let (gang, told) = gangs(json!({
         "placement": "Spread", "preemptible": false, "minRuntimeSeconds": 600,
         "topology": {"level": "example.com/block"},
-        "taskGroups": [{"name": "worker", "image": "train:1", "resources": {"cpu": 1, "memory": "1Gi"},
+        "taskGroups": [{"name": "worker", "image": "train:1", "resources": {"limits": {"cpu": 1, "memory": "1Gi"}},
             "topology": {"level": "example.com/rack", "mode": "Preferred"}}],
     }));
     let request = |level: &str, mode| {

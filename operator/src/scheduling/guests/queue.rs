@@ -36,14 +36,14 @@ pub(super) fn queue(
             let queue = plan.queue.as_deref();
             queue.map(|queue| (queue, "status.plan.queue of the PodGroup".to_owned()))
         }
-        As::Gang(group) => named(Some(&group.spec.queue), pods)?,
+        As::Gang(group) => named(Some(&group.spec.queue_name), pods)?,
         As::Alone => named(None, pods)?,
     };
     let get = |name: &str| world.queues.get(&Key::new("", name));
     let queue = named.as_ref().map(|(queue, _)| *queue);
     lookup::queue(queue, labels, get, || world.queues.all()).map_err(|missing| {
         let field = named.as_ref().map(|(_, field)| field);
-        let rest = missing.message.strip_prefix("spec.queue");
+        let rest = missing.message.strip_prefix("spec.queueName");
         let message = rest.and_then(|rest| Some(format!("{}{rest}", field?)));
         Certificate::waits(missing.reason, message.unwrap_or(missing.message))
     })
@@ -56,7 +56,8 @@ fn named<'a>(
     pods: &'a Pods,
 ) -> Result<Option<(&'a str, String)>, Certificate> {
     let group = group.filter(|queue| !queue.is_empty());
-    let mut named = group.map(|queue| (queue.as_str(), "spec.queue of the PodGroup".to_owned()));
+    let mut named =
+        group.map(|queue| (queue.as_str(), "spec.queueName of the PodGroup".to_owned()));
     for (name, pod) in pods {
         let label = pod.labels.get(names::QUEUE);
         let Some(label) = label.filter(|queue| !queue.is_empty()) else {

@@ -70,7 +70,7 @@ async fn what_came_and_went_behind_a_broken_watch_is_forgotten() {
     let world = case.world.clone();
     let (key, pod) = (Key::new("a", "j"), Key::new("a", "j-worker-0"));
     let meta = json!({"name": "j", "namespace": "a", "uid": "u", "resourceVersion": "5"});
-    let spec = json!({"minMember": 1, "queue": "q", "priority": 0, "groups": []});
+    let spec = json!({"minMember": 1, "queueName": "q", "priority": 0, "groups": []});
     let object = json!({"apiVersion": "trellis.dev/v1alpha1", "kind": "PodGroup",
         "metadata": meta, "spec": spec});
     let plain = json!({"metadata": meta});

@@ -4,8 +4,8 @@ use super::*;
 
 /// A job that mounts this claim is there.
 fn mounts(case: &Case, namespace: &str, name: &str, claim: &str) {
-    let group = json!({"name": "w", "image": "i", "resources": {"cpu": 1, "memory": "1Gi"},
-        "mounts": [{"path": "/data", "claim": claim}]});
+    let group = json!({"name": "w", "image": "i", "resources": {"limits": {"cpu": 1, "memory": "1Gi"}},
+        "mounts": [{"path": "/data", "claimName": claim}]});
     let job: TrainingJob = decoded(json!({
         "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
         "metadata": {"name": name, "namespace": namespace, "uid": name},

@@ -20,21 +20,21 @@ spec:
   serviceAccountName: runner
   deadlines: {activeSeconds: 3600}
   network:
-    egress: [{cidr: 10.20.0.0/16, ports: [443]}]
+    egress: [{cidr: 10.20.0.0/16, ports: [{port: 443}]}]
     ingress: [{namespace: monitoring}]
   taskGroups:
   - name: master
     image: registry.example/train:1
     flavors: [a100]
     gpus: 8
-    resources: {cpu: 1, memory: 1Gi}
-    env: [{name: TOKEN, secret: {name: token, key: t}}]
+    resources: {limits: {cpu: 1, memory: 1Gi}}
+    env: [{name: TOKEN, valueFrom: {secretKeyRef: {name: token, key: t}}}]
   - name: worker
     replicas: 3
     gpus: 8
     image: registry.example/train:1
-    resources: {cpu: 1, memory: 1Gi}
-    mounts: [{claim: data, path: /data}, {configMap: settings, path: /etc/settings}]
+    resources: {limits: {cpu: 1, memory: 1Gi}}
+    mounts: [{claimName: data, path: /data}, {configMapName: settings, path: /etc/settings}]
 ";
 
 fn authorize(policies: Option<&Policies>) -> (JobDecision, Result<(), NotAuthorized>) {
@@ -272,7 +272,7 @@ fn of_a_thousand_denials_the_first_are_told() {
     };
     let env: Vec<_> = (0..64).map(name).collect();
     let yaml = JOB.replace(
-        "    env: [{name: TOKEN, secret: {name: token, key: t}}]\n",
+        "    env: [{name: TOKEN, valueFrom: {secretKeyRef: {name: token, key: t}}}]\n",
         &format!("    env: [{}]\n", env.join(", ")),
     );
     assert_ne!(yaml, JOB);

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use trellis_api::job::SecretStoreKind;
+use trellis_api::job::{NetworkPort, SecretStoreKind};
 use trellis_compiler::{Endpoint, Peer};
 use trellis_policies::cedar::{Action, Ask, Far, Loader, Object, VolumeKind, schema_text};
 
@@ -37,7 +37,7 @@ fn one_of_each() -> Vec<Ask> {
     let far = |peer, ports: &[i32]| Far {
         endpoint: Endpoint {
             peer,
-            ports: ports.to_vec(),
+            ports: ports.iter().map(|port| NetworkPort::tcp(*port)).collect(),
         },
         namespace: "ml".to_owned(),
     };
@@ -118,7 +118,7 @@ fn what_may_be_absent_must_be_asked_for() {
     let said = problems(cluster(
         "x",
         "permit(principal, action == Trellis::Action::\"ConnectTo\", resource) \
-         when { [443].containsAll(resource.ports) };",
+         when { [\"443/TCP\"].containsAll(resource.ports) };",
     ));
     assert!(said.contains("`ports`"), "{said}");
 }

@@ -37,7 +37,7 @@ fn one_that_waits() {
 #[test]
 fn one_that_starts() {
     let job = job(
-        json!({"queue": "research", "taskGroups": [
+        json!({"queueName": "research", "taskGroups": [
             group("store", json!({})),
             group("worker", json!({"replicas": 4, "gpus": 8})),
             group("eval", json!({"role": "Evaluator", "dependsOn": [{"group": "store"}]})),
@@ -102,7 +102,7 @@ fn one_that_is_elastic() {
 #[test]
 fn one_of_stages() {
     let job = job(
-        json!({"queue": "research", "taskGroups": [
+        json!({"queueName": "research", "taskGroups": [
             group("prepare", json!({"replicas": 2})),
             group("train", json!({"replicas": 2, "gpus": 8,
                 "dependsOn": [{"group": "prepare", "status": "Complete"}]})),

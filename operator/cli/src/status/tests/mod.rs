@@ -46,14 +46,14 @@ fn job(spec: Value, status: Value) -> TrainingJob {
 
 fn group(name: &str, more: Value) -> Value {
     let mut group = json!({"name": name, "image": "registry.example/train:1",
-        "resources": {"cpu": 8, "memory": "64Gi"}});
+        "resources": {"limits": {"cpu": 8, "memory": "64Gi"}}});
     let more = more.as_object().unwrap().clone();
     group.as_object_mut().unwrap().extend(more);
     group
 }
 
 fn workers(replicas: u32) -> Value {
-    json!({"framework": "PyTorch", "queue": "research",
+    json!({"framework": "PyTorch", "queueName": "research",
         "taskGroups": [group("worker", json!({"replicas": replicas, "gpus": 8}))]})
 }
 

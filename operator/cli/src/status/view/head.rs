@@ -117,7 +117,7 @@ fn place(job: &TrainingJob, status: &TrainingJobStatus, said: &mut Said) {
             format!("{ready} pods{nodes}{failed}{}", gpus.unwrap_or_default()),
         );
     }
-    let queue = status.queue.clone().or_else(|| job.spec.queue.clone());
+    let queue = status.queue.clone().or_else(|| job.spec.queue_name.clone());
     let class = job.spec.priority_class_name.as_ref();
     let class = class.map(|class| format!(", priority class {class}"));
     said.say(

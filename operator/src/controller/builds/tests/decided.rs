@@ -44,7 +44,7 @@ fn other_policies_decide_anew() {
 /// Once it may, it is still told at once what no place would ever be found for.
 #[test]
 fn ports_of_the_node_are_refused_once_policies_grant_the_network() {
-    let group = json!([{"name": "w", "image": "i", "resources": {"cpu": 1, "memory": "1Gi"}, "podTemplate": {"spec": {"hostNetwork": true}}}]);
+    let group = json!([{"name": "w", "image": "i", "resources": {"limits": {"cpu": 1, "memory": "1Gi"}}, "podTemplate": {"spec": {"hostNetwork": true}}}]);
     let case = Case::new(json!({"framework": "PyTorch", "taskGroups": group}));
     assert_eq!(case.build(&Builds::default()), Err(Reason::PolicyDenied));
     case.world.policies.replace(set(&[(None, ALL)]));

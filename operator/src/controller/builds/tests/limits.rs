@@ -32,7 +32,7 @@ impl Case {
 /// What holds a place is counted under the policies of now, whether it can be compiled or not.
 #[test]
 fn who_cannot_be_compiled_any_more_draws_on_the_limits_of_now() {
-    let mut case = Case::new(json!({"queue": "default"}));
+    let mut case = Case::new(json!({"queueName": "default"}));
     case.profile("p", "old");
     case.plan(PodGroupPhase::Placed);
     let mut group = case.world.pod_groups.get(&key()).unwrap().as_ref().clone();
@@ -41,11 +41,11 @@ fn who_cannot_be_compiled_any_more_draws_on_the_limits_of_now() {
     group.metadata.resource_version = Some(case.next());
     case.world.pod_groups.observed(key(), group);
     case.limit("all", json!({"limits": {"runningJobs": 1}}));
-    let mine = json!({"subject": {"requester": "ada", "queue": "default"}, "each": "Requester", "limits": {"gpuHours": {"hours": 1, "per": "1d"}, "runtimeSecondsPerJob": 1}});
+    let mine = json!({"subject": {"requester": "ada", "queueName": "default"}, "each": "Requester", "limits": {"gpuHours": {"hours": 1, "per": "1d"}, "runtimeSecondsPerJob": 1}});
     case.limit("mine", mine);
     let eves = json!({"subject": {"requester": "eve"}, "limits": {"runningJobs": 1}});
     case.limit("eves", eves);
-    let others = json!({"subject": {"queue": "other"}, "limits": {"runningJobs": 1}});
+    let others = json!({"subject": {"queueName": "other"}, "limits": {"runningJobs": 1}});
     case.limit("others", others);
     let draws = |case: &Case| -> Vec<String> {
         let held = build::held_limits(&case.look()).unwrap();

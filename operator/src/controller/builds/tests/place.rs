@@ -46,7 +46,7 @@ fn who_has_a_place_keeps_its_queue_and_priority_and_who_waits_does_not() {
 #[test]
 fn what_the_job_names_itself_is_its_own() {
     let builds = Builds::default();
-    let mut case = Case::new(json!({"queue": "default"}));
+    let mut case = Case::new(json!({"queueName": "default"}));
     case.plan(PodGroupPhase::Placed);
     case.delete_queue("default");
     case.queue("a", json!({}));

@@ -275,7 +275,7 @@ fn a_group_is_created_once_those_it_waits_for_are_ready() {
     let mut case = Case::new(json!({}));
     let mut spec = serde_json::to_value(&case.spec).unwrap();
     let after = json!({"name": "after", "image": "i", "dependsOn": [{"group": "worker"}],
-        "resources": {"cpu": 1, "memory": "1Gi"}});
+        "resources": {"limits": {"cpu": 1, "memory": "1Gi"}}});
     spec["taskGroups"].as_array_mut().unwrap().push(after);
     case.spec = serde_json::from_value(spec).unwrap();
     let held = |next: &Next| match &next.wish {

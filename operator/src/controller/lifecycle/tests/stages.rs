@@ -10,7 +10,7 @@ pub(super) fn case(more: Value) -> Case {
     let group = |name: &str, replicas: u32, after: Option<&str>| {
         let after = after.map(|group| json!({"group": group, "status": "Complete"}));
         json!({"name": name, "replicas": replicas, "image": "i",
-            "resources": {"cpu": 1, "memory": "1Gi"},
+            "resources": {"limits": {"cpu": 1, "memory": "1Gi"}},
             "dependsOn": after.into_iter().collect::<Vec<_>>()})
     };
     let mut spec = json!({"taskGroups": [
@@ -169,7 +169,7 @@ fn each_stage_has_its_own_that_wait_for_others_to_be_ready() {
         let on = on
             .iter()
             .map(|(group, on)| json!({"group": group, "status": on}));
-        json!({"name": name, "image": "i", "resources": {"cpu": 1, "memory": "1Gi"},
+        json!({"name": name, "image": "i", "resources": {"limits": {"cpu": 1, "memory": "1Gi"}},
             "dependsOn": on.collect::<Vec<_>>()})
     };
     let mut case = Case::new(json!({}));

@@ -238,7 +238,7 @@ impl Driver {
 /// Who asks others to leave, in the words that these are told.
 fn asking(unit: &Key, queue: &str, priority: i32) -> PodGroup {
     let spec = PodGroupSpec {
-        queue: queue.to_owned(),
+        queue_name: queue.to_owned(),
         priority: Some(priority),
         ..PodGroupSpec::default()
     };

@@ -298,7 +298,7 @@ async fn a_limit_of_an_account_is_one_for_all_of_the_gang() {
     let world = scene.driver.committer.world().clone();
     let policy: trellis_api::QuotaPolicy = decoded(json!({
         "apiVersion": "trellis.dev/v1alpha1", "kind": "QuotaPolicy", "metadata": {"name": "limit"},
-        "spec": {"subject": {"serviceAccount": "limited"},
+        "spec": {"subject": {"serviceAccountName": "limited"},
             "limits": {"resources": [{"resource": GPU, "max": 4}]}},
     }));
     world.quotas.objects.observed(Key::new("", "limit"), policy);

@@ -10,7 +10,7 @@ use trellis_api::job::{AwaitedGroup, AwaitedPods};
 /// second 10 on.
 fn next(pods: &BTreeMap<String, PodView>, attempt: i64, now: i64) -> Step {
     let group = serde_json::json!({"name": "worker", "replicas": 2, "image": "i",
-        "resources": {"cpu": 1, "memory": "1Gi"}});
+        "resources": {"limits": {"cpu": 1, "memory": "1Gi"}}});
     let of = run_with(1, serde_json::json!({"taskGroups": [group]}));
     let wish = Wish::Run(Arc::new(Run {
         awaited: AwaitedPods {

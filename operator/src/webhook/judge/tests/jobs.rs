@@ -55,11 +55,11 @@ fn what_a_warn_policy_would_deny_is_a_warning_and_what_an_audit_policy_would_is_
 #[test]
 fn what_only_makes_it_wait_passes_with_a_warning() {
     let by = judge(&[]);
-    let answer = submits(&by, json!({"queue": "nope"}));
+    let answer = submits(&by, json!({"queueName": "nope"}));
     assert_eq!(answer.decision, Decision::Undecided);
     let warning = &answer.warnings[0];
     assert!(
-        warning.starts_with("QueueNotFound: spec.queue: queue \"nope\""),
+        warning.starts_with("QueueNotFound: spec.queueName: queue \"nope\""),
         "{warning}"
     );
     // A policy that overflows.

@@ -60,7 +60,7 @@ fn a_quota_policy_refuses_what_it_never_lets_run_and_where_the_ledger_is_known_w
     };
     add(
         "small",
-        json!({"subject": {"queue": "other"}, "limits": {"gpusPerJob": 1}}),
+        json!({"subject": {"queueName": "other"}, "limits": {"gpusPerJob": 1}}),
     );
     add(
         "full",

@@ -25,7 +25,7 @@ impl Scene {
         let group: PodGroup = decoded(json!({
             "apiVersion": "trellis.dev/v1alpha1", "kind": "PodGroup",
             "metadata": {"name": "g", "namespace": "team-a", "uid": "g", "resourceVersion": "1"},
-            "spec": {"minMember": members, "queue": queue},
+            "spec": {"minMember": members, "queueName": queue},
         }));
         self.watched.apply(key("g"), group);
     }
