@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
-    CustomResourceDefinition, JSONSchemaProps,
+    CustomResourceDefinition, JSON, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
 };
 use kube::{CustomResourceExt, Resource as _};
 
@@ -40,9 +40,67 @@ pub fn all() -> Vec<CustomResourceDefinition> {
                 rules.extend(rules::on_change().map(|rule| rule.of_schema()));
             }
             name_the_name(schema);
+            tighten(schema);
         }
     }
     all
+}
+
+/// Closes what the derive leaves open: no field takes null, every list says how appliers merge
+/// it, and conditions have the bounds of metav1.
+fn tighten(schema: &mut JSONSchemaProps) {
+    schema.nullable = None;
+    if schema.type_.as_deref() == Some("array") {
+        let list_type = &mut schema.x_kubernetes_list_type;
+        list_type.get_or_insert_with(|| "atomic".to_owned());
+    }
+    if is_condition(schema) {
+        as_metav1(schema);
+    }
+    let properties = schema.properties.iter_mut();
+    properties.flat_map(BTreeMap::values_mut).for_each(tighten);
+    match &mut schema.items {
+        Some(JSONSchemaPropsOrArray::Schema(items)) => tighten(items),
+        Some(JSONSchemaPropsOrArray::Schemas(items)) => items.iter_mut().for_each(tighten),
+        None => {}
+    }
+    if let Some(JSONSchemaPropsOrBool::Schema(values)) = &mut schema.additional_properties {
+        tighten(values);
+    }
+}
+
+fn is_condition(schema: &JSONSchemaProps) -> bool {
+    let fields = ["lastTransitionTime", "message", "reason", "status", "type"];
+    let properties = schema.properties.as_ref();
+    properties.is_some_and(|has| fields.iter().all(|field| has.contains_key(*field)))
+}
+
+/// Bounds, patterns and the enum of metav1.Condition, which its Go type has as markers.
+fn as_metav1(condition: &mut JSONSchemaProps) {
+    let fields = condition.properties.iter_mut().flatten();
+    for (name, field) in fields {
+        match name.as_str() {
+            "message" => field.max_length = Some(32_768),
+            "observedGeneration" => field.minimum = Some(0.0),
+            "reason" => {
+                field.min_length = Some(1);
+                field.max_length = Some(1_024);
+                field.pattern = Some("^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$".to_owned());
+            }
+            "status" => {
+                let words = ["True", "False", "Unknown"];
+                field.enum_ = Some(words.map(|word| JSON(word.into())).to_vec());
+            }
+            "type" => {
+                field.max_length = Some(316);
+                field.pattern = Some(
+                    r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$"
+                        .to_owned(),
+                );
+            }
+            _ => {}
+        }
+    }
 }
 
 /// The API server names a field only if the schema has it: `metadata.name`, which
@@ -121,9 +179,10 @@ mod tests {
                     let named = fields.keys().find(|name| is_one(name));
                     assert_eq!(named, None, "{path}");
                 }
-                let word = value
-                    .as_str()
-                    .filter(|word| path.ends_with("/enum") && is_one(word));
+                // The status words of a condition are Kubernetes' own; they are quoted strings.
+                let of_condition = path.ends_with("/conditions/items/properties/status/enum");
+                let word = value.as_str().filter(|word| is_one(word));
+                let word = word.filter(|_| path.ends_with("/enum") && !of_condition);
                 assert_eq!(word, None, "{path}");
             });
         }
@@ -139,13 +198,52 @@ mod tests {
             // Kubernetes' own Condition is closed by Kubernetes: True, False, Unknown.
             let status = &schema["properties"]["status"];
             walk(status, "", &mut |path, value| {
-                assert!(!path.ends_with("/enum"), "{path}: {value}");
+                let of_condition = path.ends_with("/conditions/items/properties/status/enum");
+                let is_closed = path.ends_with("/enum") && !of_condition;
+                assert!(!is_closed, "{path}: {value}");
                 if path.ends_with("/phase/maxLength") || path == "/properties/reason/maxLength" {
                     words += 1;
                 }
             });
         }
         assert_eq!(words, 4, "phase and reason of TrainingJob and PodGroup");
+    }
+
+    #[test]
+    fn no_field_takes_null_and_every_list_says_how_it_merges() {
+        for crd in all() {
+            let json = serde_json::to_value(&crd).unwrap();
+            walk(&json, "", &mut |path, value| {
+                assert!(!path.ends_with("/nullable"), "{path}");
+                let is_list = value["type"] == "array" && !path.ends_with("/properties");
+                assert!(
+                    !is_list || value["x-kubernetes-list-type"].is_string(),
+                    "{path}"
+                );
+            });
+        }
+    }
+
+    #[test]
+    fn conditions_are_those_of_metav1() {
+        let mut conditions = 0;
+        for crd in all() {
+            let json = serde_json::to_value(&crd).unwrap();
+            walk(&json, "", &mut |path, value| {
+                if path.ends_with("/conditions") && value["type"] == "array" {
+                    conditions += 1;
+                    let fields = &value["items"]["properties"];
+                    assert_eq!(fields["status"]["enum"][2], "Unknown", "{path}");
+                    assert_eq!(fields["reason"]["minLength"], 1, "{path}");
+                    assert_eq!(fields["type"]["maxLength"], 316, "{path}");
+                    assert_eq!(value["x-kubernetes-list-map-keys"][0], "type", "{path}");
+                }
+            });
+        }
+        assert_eq!(
+            conditions, 6,
+            "jobs, queues, profiles, and policies of three kinds"
+        );
     }
 
     #[test]

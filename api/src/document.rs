@@ -6,6 +6,7 @@
 //! server, and is refused where a text is wanted.
 
 mod decode;
+mod pasted;
 mod problem;
 mod stand_in;
 mod strict;

@@ -8,7 +8,7 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::job::DEFAULT_GRACE;
+use crate::job::{DEFAULT_GRACE, Preemptibility};
 use crate::rules;
 use crate::topology::TopologyRequest;
 use crate::word::open_word;
@@ -51,9 +51,9 @@ pub struct PodGroupSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub priority_class_name: Option<String>,
-    /// False: no victim of preemption, unless its queue borrows or is drained. Absent: true.
+    /// Whether it may be a victim of preemption. Absent: Preemptible.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub preemptible: Option<bool>,
+    pub preemptibility: Option<Preemptibility>,
     /// Seconds for which it is no victim of preemption once it has its place. Absent: 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[x_kube(validation = rules::MIN_RUNTIME.cel())]
@@ -73,6 +73,12 @@ pub struct PodGroupSpec {
 }
 
 impl PodGroupSpec {
+    /// True if it may be a victim of preemption.
+    #[must_use]
+    pub fn is_preemptible(&self) -> bool {
+        self.preemptibility.unwrap_or_default().is_preemptible()
+    }
+
     /// Its priority, 0 where nothing is said.
     #[must_use]
     pub fn priority(&self) -> i32 {

@@ -50,8 +50,8 @@ pub struct QueueSpec {
     #[x_kube(validation = rules::QUEUE_NAME.cel())]
     pub parent_name: Option<String>,
     /// Share of turns, relative to the other queues: with weight 2 a queue gets twice what a queue
-    /// with weight 1 gets. 0 to 1000, rounded up to thousandths, such as 2 or "0.5". 0: after
-    /// all that have a weight. Absent: 1.
+    /// with weight 1 gets. 0 to 1000, rounded up to thousandths, such as 2 or "0.5". 0: its
+    /// turn comes after every queue with a weight above 0. Absent: 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::weight)))]
     #[x_kube(validation = rules::WEIGHT.cel())]

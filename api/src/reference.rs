@@ -251,7 +251,15 @@ mod tests {
             ("success.policy", "All: , Any: , Leader: , Absent: All"),
             ("cleanup.podsOnSuccess", "Delete: , Keep: , Absent: Keep"),
             ("cleanup.podsOnFailure", "Delete: , Keep: , Absent: Keep"),
-            ("cleanup.deleteJob", "Absent: false"),
+            ("ttlSecondsAfterFinished", "Absent: never"),
+            (
+                "preemptibility",
+                "Preemptible: , ProtectedWithinQuota: , Absent: Preemptible",
+            ),
+            (
+                "taskGroups[].membership",
+                "Gang: , BestEffort: , Absent: Gang",
+            ),
             (
                 "taskGroups[].imagePullPolicy",
                 "Always: , IfNotPresent: , Never: , Absent: IfNotPresent",

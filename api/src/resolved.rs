@@ -12,7 +12,7 @@ pub enum StatedBy {
     Group,
     /// The RuntimeProfile of that name, for each GPU.
     Profile(String),
-    /// The Queue of that name, for each GPU.
+    /// The queue of that name, for each GPU.
     Queue(String),
 }
 

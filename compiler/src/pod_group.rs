@@ -19,7 +19,7 @@ pub(crate) fn build(
             queue_name: surroundings.queue.clone(),
             priority: Some(surroundings.priority),
             priority_class_name: None,
-            preemptible: spec.preemptible,
+            preemptibility: spec.preemptibility,
             min_runtime_seconds: spec.min_runtime_seconds,
             grace_period_seconds: spec
                 .checkpoint

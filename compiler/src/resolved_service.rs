@@ -78,7 +78,7 @@ impl ResolvedService {
 
     /// The pods' ports behind the Service's `wanted` ports; behind all of its ports where
     /// `wanted` is empty. A wanted port of which the Service has none is meant as the pods'
-    /// own, as with a headless Service.
+    /// own, as with a headless Service; so is a range, beside the Service's ports in it.
     pub(crate) fn targets(&self, wanted: &[NetworkPort]) -> Vec<NetworkPolicyPort> {
         let target = |port: &ResolvedPort| NetworkPolicyPort {
             protocol: Some(port.protocol.clone()),
@@ -93,11 +93,12 @@ impl ResolvedService {
             let protocol = wanted.protocol().as_str();
             let is_wanted =
                 |port: &&ResolvedPort| range.contains(&port.number) && port.protocol == protocol;
-            let found: Vec<_> = self.ports.iter().filter(is_wanted).map(target).collect();
-            match found.is_empty() {
-                true => vec![open(wanted)],
-                false => found,
+            let mut found: Vec<_> = self.ports.iter().filter(is_wanted).map(target).collect();
+            // A headless Service seldom declares each port of a range.
+            if found.is_empty() || wanted.last() != wanted.port {
+                found.push(open(wanted));
             }
+            found
         };
         wanted.iter().flat_map(of).collect()
     }

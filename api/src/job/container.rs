@@ -56,9 +56,11 @@ pub struct KeySelector {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
 pub struct FieldSelector {
-    /// Version of the schema that `fieldPath` is written in. Absent: v1.
+    /// Version of the schema that `fieldPath` is written in: v1. Absent: v1.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 63))]
+    #[garde(inner(custom(rules::field_version)))]
+    #[x_kube(validation = rules::FIELD_VERSION.cel())]
     pub api_version: Option<String>,
     /// Path of the field, such as `status.podIP`.
     #[schemars(length(max = 253))]

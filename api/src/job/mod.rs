@@ -32,8 +32,8 @@ pub use status::{
     PodCounts, TrainingJobStatus,
 };
 pub use task_group::{
-    Affinity, Dependency, DependencyStatus, Role, TaskGroup, Toleration, TolerationEffect,
-    TolerationOperator,
+    Affinity, Dependency, DependencyStatus, Membership, Role, TaskGroup, Toleration,
+    TolerationEffect, TolerationOperator,
 };
 
 use std::collections::BTreeMap;
@@ -107,7 +107,7 @@ pub struct TrainingJobSpec {
     /// Name of a TrainingQueue. Absent: the queue that is the default for the namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::queue_name)))]
-    #[schemars(length(max = 253))]
+    #[schemars(length(max = 63))]
     #[x_kube(validation = rules::QUEUE_NAME.cel())]
     pub queue_name: Option<String>,
     /// Name of a PriorityClass. Absent: the cluster's global default, else 0.
@@ -116,9 +116,9 @@ pub struct TrainingJobSpec {
     #[schemars(length(max = 253))]
     #[x_kube(validation = rules::PRIORITY_CLASS.cel(), validation = rules::SYSTEM_PRIORITY.cel())]
     pub priority_class_name: Option<String>,
-    /// False: the job is no victim of preemption, unless its queue borrows or is drained. Absent: true.
+    /// Whether it may be a victim of preemption. Absent: Preemptible.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub preemptible: Option<bool>,
+    pub preemptibility: Option<Preemptibility>,
     /// Seconds for which the job is no victim of preemption once it has its place; its queue may bound them. Absent: 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::min_runtime)))]
@@ -139,7 +139,7 @@ pub struct TrainingJobSpec {
     #[schemars(length(max = 253))]
     #[x_kube(validation = rules::PROFILE_NAME.cel())]
     pub profile: Option<String>,
-    /// The groups of identical pods. All of them are one gang, but for those with `gang: false` and what an elastic group has above `minReplicas`.
+    /// The groups of identical pods. All of them are one gang, but for those with `membership: BestEffort` and what an elastic group has above `minReplicas`.
     #[schemars(length(min = 1, max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     #[garde(
         dive,
@@ -183,10 +183,15 @@ pub struct TrainingJobSpec {
     /// When the job counts as complete. Absent: when all pods have succeeded, or rank 0 where there are servers or a launcher.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub success: Option<Success>,
-    /// What becomes of the pods and of the job once it has ended.
+    /// What becomes of the pods, and of all else that the job has made, once it has ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(dive)]
     pub cleanup: Option<Cleanup>,
+    /// Seconds after the end when the TrainingJob itself is deleted, with all that it has made, as in batch/v1. Absent: never. A job that Argo CD or Flux delivers stays, since it would be created and run again: only what it has made goes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[garde(inner(custom(rules::ttl)))]
+    #[x_kube(validation = rules::TTL.cel())]
+    pub ttl_seconds_after_finished: Option<i64>,
     /// Secrets that the pods need, each known, allowed and there before the job gets a place (docs/secrets.md). What task groups name and does not stand here is a Secret of the job's namespace.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
@@ -256,6 +261,27 @@ pub enum PlacementPolicy {
     Spread,
 }
 
+/// Whether a gang may be a victim of preemption. Preemptible: it may; ProtectedWithinQuota: it is
+/// no victim while the protected gangs of its queue together stay within the queue's nominal
+/// quota; draining the queue evicts it all the same. Absent: Preemptible.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Preemptibility {
+    /// It may be a victim.
+    #[default]
+    Preemptible,
+    /// It is no victim while the protected gangs of its queue together stay within the queue's
+    /// nominal quota.
+    ProtectedWithinQuota,
+}
+
+impl Preemptibility {
+    /// True where the gang may always be a victim.
+    #[must_use]
+    pub fn is_preemptible(self) -> bool {
+        self == Self::Preemptible
+    }
+}
+
 /// User and group ids of the pods.
 #[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -321,7 +347,7 @@ impl TrainingJobSpec {
     /// True if the job may be a victim of preemption.
     #[must_use]
     pub fn is_preemptible(&self) -> bool {
-        self.preemptible.unwrap_or(true)
+        self.preemptibility.unwrap_or_default().is_preemptible()
     }
 
     /// Pods of the whole job.

@@ -60,30 +60,27 @@ pub enum SuccessPolicy {
     Leader,
 }
 
-/// What becomes of the pods and of the job once it has ended.
+/// What becomes of the pods, and of all else that the job has made, once it has ended.
 #[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
 pub struct Cleanup {
-    /// Finished pods of a complete job. Absent: Keep, until the TTL. Pods that still run are always stopped.
+    /// Finished pods of a complete job. Absent: Keep, until `childrenTTLSeconds`. Pods that still run are always stopped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pods_on_success: Option<PodCleanup>,
-    /// Finished pods of a failed job. Absent: Keep, until the TTL. Pods that still run are always stopped.
+    /// Finished pods of a failed job. Absent: Keep, until `childrenTTLSeconds`. Pods that still run are always stopped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pods_on_failure: Option<PodCleanup>,
-    /// Seconds after the end when everything that the job made is removed. Absent: 86400.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Seconds after the job's end until its pods, its Service and its other children are deleted. `ttlSecondsAfterFinished` deletes them too, if it is less. Absent: as `ttlSecondsAfterFinished`, else 86400.
+    #[serde(rename = "childrenTTLSeconds", skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::ttl)))]
     #[x_kube(validation = rules::TTL.cel())]
-    pub ttl_seconds: Option<i64>,
-    /// True: the TTL removes the TrainingJob too. Absent: false. Not for jobs that Argo CD or Flux delivers: they would be created and run again.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub delete_job: Option<bool>,
+    pub children_ttl_seconds: Option<i64>,
 }
 
 /// What becomes of pods that have finished, of a complete job (`podsOnSuccess`) or
 /// of a failed one (`podsOnFailure`). Delete: they go at once; Keep: they stay, with
-/// their logs, until `ttlSeconds`. Pods that still run are always stopped. Absent: Keep.
+/// their logs, until `childrenTTLSeconds`. Pods that still run are always stopped. Absent: Keep.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum PodCleanup {
     /// They go at once.

@@ -64,7 +64,7 @@ pub struct TaskGroup {
     pub image_pull_policy: Option<PullPolicy>,
     /// Secrets of the namespace with credentials for the registry.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 16))]
+    #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     #[garde(length(max = 16), dive)]
     pub image_pull_secrets: Vec<LocalReference>,
     /// Entrypoint. Absent: the image's.
@@ -103,20 +103,20 @@ pub struct TaskGroup {
     pub shared_memory: Option<Quantity>,
     /// Volumes, all from the job's own namespace.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 32))]
+    #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["path"]))]
     #[garde(length(max = 32), custom(rules::unique_mounts), dive)]
     pub mounts: Vec<Mount>,
     /// Ports that the container listens on. A framework adds its own (docs/frameworks).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 32))]
+    #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     #[garde(length(max = 32), custom(rules::unique_ports), dive)]
     pub ports: Vec<ContainerPort>,
     /// What its pods do, and who has rank 0. Absent: Worker.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub role: Option<Role>,
-    /// False: the pods are not part of the gang. Each comes once the gang has its place and there is room for it; none is counted in the world size, or for the success of the job. Absent: true.
+    /// Whether the pods are part of the gang. Absent: Gang.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub gang: Option<bool>,
+    pub membership: Option<Membership>,
     /// Task groups, of those before this one, that the pods wait for: until they are Ready, or Complete.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 15), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["group"]))]
@@ -164,6 +164,18 @@ pub enum Role {
     Server,
     /// Looks on.
     Evaluator,
+}
+
+/// Whether the pods of a group are part of the gang. Gang: they are; BestEffort: each comes once
+/// the gang has its place and there is room for it, and none counts in the world size or for the
+/// success of the job. Absent: Gang.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Membership {
+    /// They are part of the gang.
+    #[default]
+    Gang,
+    /// Each comes when there is room for it.
+    BestEffort,
 }
 
 impl Role {
@@ -284,7 +296,7 @@ impl TaskGroup {
     /// True if its pods are part of the gang, or some of them.
     #[must_use]
     pub fn is_in_gang(&self) -> bool {
-        self.gang.unwrap_or(true)
+        self.membership.unwrap_or_default() == Membership::Gang
     }
 
     /// Its pods that are part of the gang: those with the lowest indexes.

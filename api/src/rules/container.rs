@@ -29,6 +29,8 @@ pub const ENV_SOURCE: Rule = Rule::new(
     "(has(self.secretKeyRef) ? 1 : 0) + (has(self.configMapKeyRef) ? 1 : 0) + (has(self.fieldRef) ? 1 : 0) == 1",
     "must have exactly one of secretKeyRef, configMapKeyRef and fieldRef",
 );
+/// There is one version of the fields of a pod.
+pub const FIELD_VERSION: Rule = Rule::new("self == 'v1'", "must be v1: leave it out");
 /// Variables in bulk come from one place.
 pub const ENV_FROM_SOURCE: Rule = Rule::new(
     "has(self.configMapRef) != has(self.secretRef)",
@@ -92,6 +94,11 @@ pub fn image(name: &str, _: &()) -> garde::Result {
 pub fn env_value(var: &EnvVar) -> impl FnOnce(&str, &()) -> garde::Result {
     let ok = var.value.is_none() || var.value_from.is_none();
     move |_, ()| ENV_VALUE.holds(ok)
+}
+
+/// [`FIELD_VERSION`].
+pub fn field_version(version: &str, _: &()) -> garde::Result {
+    FIELD_VERSION.holds(version == "v1")
 }
 
 /// [`ENV_SOURCE`].

@@ -13,8 +13,8 @@ pub const DEPENDS_ON_EARLIER: Rule = Rule::new(
 );
 /// What may never come is not waited for.
 pub const DEPENDS_ON_GANG: Rule = Rule::new(
-    "self.taskGroups.all(g, !has(g.dependsOn) || g.dependsOn.all(d, self.taskGroups.all(h, h.name != d.group || !has(h.gang) || h.gang)))",
-    "nothing can depend on a task group with gang: false, which may never come: leave out one of the two",
+    "self.taskGroups.all(g, !has(g.dependsOn) || g.dependsOn.all(d, self.taskGroups.all(h, h.name != d.group || !has(h.membership) || h.membership == 'Gang')))",
+    "nothing can depend on a task group with membership: BestEffort, which may never come: leave out one of the two",
 );
 
 /// Stages come one after the other, each whole: so what is there at a time is one gang, and what
@@ -157,7 +157,7 @@ mod tests {
             json!({}),
             &[
                 ("a", json!({}), &[]),
-                ("board", json!({"gang": false}), &[]),
+                ("board", json!({"membership": "BestEffort"}), &[]),
                 ("c", json!({}), &["a"]),
             ],
         );
@@ -216,7 +216,7 @@ mod tests {
             json!({}),
             &[
                 ("a", json!({}), &[]),
-                ("board", json!({"gang": false}), &["a"]),
+                ("board", json!({"membership": "BestEffort"}), &["a"]),
             ],
         );
         assert!(

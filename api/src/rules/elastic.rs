@@ -15,18 +15,18 @@ pub const ELASTIC_FRAMEWORK: Rule = Rule::new(
 );
 /// What is outside the gang is not counted on.
 pub const OUTSIDE: Rule = Rule::new(
-    "self.taskGroups.all(g, !has(g.gang) || g.gang || (!has(g.minReplicas) && (!has(g.role) || g.role in ['Worker', 'Evaluator'])))",
-    "a task group with gang: false comes when there is room, and may never: it can have no minReplicas, and its role only be Worker or Evaluator",
+    "self.taskGroups.all(g, !has(g.membership) || g.membership == 'Gang' || (!has(g.minReplicas) && (!has(g.role) || g.role in ['Worker', 'Evaluator'])))",
+    "a task group with membership: BestEffort comes when there is room, and may never: it can have no minReplicas, and its role only be Worker or Evaluator",
 );
 /// A job is a gang.
 pub const SOME_GANG: Rule = Rule::new(
-    "self.taskGroups.exists(g, (!has(g.gang) || g.gang) && (!has(g.role) || g.role in ['Worker', 'Coordinator', 'Launcher']))",
-    "at least one task group of role Worker, Coordinator or Launcher must be part of the gang: leave out gang: false on one",
+    "self.taskGroups.exists(g, (!has(g.membership) || g.membership == 'Gang') && (!has(g.role) || g.role in ['Worker', 'Coordinator', 'Launcher']))",
+    "at least one task group of role Worker, Coordinator or Launcher must be part of the gang: leave out membership: BestEffort on one",
 );
 /// Frameworks whose processes are all named before the first starts.
 pub const OUTSIDE_FRAMEWORK: Rule = Rule::new(
-    "!has(self.framework) || !(self.framework in ['MPI', 'DeepSpeed', 'TensorFlow']) || self.taskGroups.all(g, !has(g.gang) || g.gang)",
-    "gang: false is not for framework MPI, DeepSpeed or TensorFlow, whose host lists name every pod: leave it out, or run those pods as a job of their own",
+    "!has(self.framework) || !(self.framework in ['MPI', 'DeepSpeed', 'TensorFlow']) || self.taskGroups.all(g, !has(g.membership) || g.membership == 'Gang')",
+    "membership: BestEffort is not for framework MPI, DeepSpeed or TensorFlow, whose host lists name every pod: leave it out, or run those pods as a job of their own",
 );
 
 /// [`MIN_REPLICAS`].

@@ -38,7 +38,7 @@ pub const BACKOFF: Rule = Rule::new(
 /// Quotas speak of the group's resources.
 pub const QUOTA_COVERS: Rule = Rule::new(
     "self.flavors.all(f, size(f.resources) == size(self.coveredResources) && f.resources.all(q, q.name in self.coveredResources))",
-    "every flavor must have one entry of resources for each of coveredResources, and none beside",
+    "every flavor must have one entry of resources for each of coveredResources, and no other",
 );
 /// A resource is counted once.
 pub const UNIQUE_QUOTA_RESOURCES: Rule = Rule::new(
@@ -152,7 +152,7 @@ pub const FIXED_GROUPS: [Rule; 13] = fields_of_groups!(
     "is fixed once the job has had its first place: create a new job";
     [],
     "minReplicas",
-    "gang",
+    "membership",
     "dependsOn",
     "role",
     "command",
@@ -178,7 +178,7 @@ pub const CHANGED_WHILE_SUSPENDED: [Rule; 8] = fields!(
     "changes only while the job is suspended, once it has had its first place: set spec.suspend to true first";
     "queueName",
     "priorityClassName",
-    "preemptible",
+    "preemptibility",
     "minRuntimeSeconds",
     "placement",
     "topology",

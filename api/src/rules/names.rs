@@ -23,8 +23,8 @@ pub const OBJECT_NAME: Rule = Rule::new(
 );
 /// The name of a queue.
 pub const QUEUE_NAME: Rule = Rule::new(
-    "self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",
-    "must be the name of a queue: at most 253 of a-z, 0-9, - and ., starting and ending with a letter or digit",
+    "size(self) <= 63 && self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",
+    "must be the name of a queue: at most 63 of a-z, 0-9, - and ., starting and ending with a letter or digit",
 );
 /// The name of a flavor.
 pub const FLAVOR_NAME: Rule = Rule::new(
@@ -42,7 +42,7 @@ pub const FLAVOR_OBJECT_NAME: Rule = Rule::new(
     "must have at most 63 characters: shorten it",
 )
 .at(".metadata.name");
-/// A Queue's own name becomes a label value.
+/// A queue's own name becomes a label value.
 pub const QUEUE_OBJECT_NAME: Rule = Rule::new(
     "size(self.metadata.name) <= 63",
     "must have at most 63 characters: shorten it",
@@ -187,7 +187,7 @@ pub fn object_name(name: &str, _: &()) -> garde::Result {
 
 /// [`QUEUE_NAME`].
 pub fn queue_name(name: &str, _: &()) -> garde::Result {
-    QUEUE_NAME.holds(is_name(name))
+    QUEUE_NAME.holds(name.len() <= 63 && is_name(name))
 }
 
 /// [`FLAVOR_NAME`].

@@ -47,7 +47,7 @@ pub const LIMIT_DEVICES: Rule = Rule::new(
 /// A pod requests what it is limited to.
 pub const REQUESTS: Rule = Rule::new(
     "!has(self.requests) || self.requests.all(k, has(self.limits) && k in self.limits && (type(self.requests[k]) == int && type(self.limits[k]) == int ? self.requests[k] == self.limits[k] : (isQuantity(string(self.requests[k])) && isQuantity(string(self.limits[k])) && quantity(string(self.requests[k])).compareTo(quantity(string(self.limits[k]))) == 0)))",
-    "every request must also be in limits, with the same amount, since a pod requests what it is limited to: write it below limits, and leave requests out",
+    "every request must also be in limits, with the same amount, since a pod requests what it is limited to: write it below limits, and leave requests out; GPUs stand in gpus of the task group",
 )
 .at(".requests");
 /// Dynamic resources are not allocated.
@@ -55,7 +55,7 @@ pub const NO_CLAIMS: Rule = Rule::new(
     "size(self) == 0",
     "must be empty, since Trellis does not allocate dynamic resources yet: ask for devices by gpus, or by their name in limits",
 );
-/// CPU for each GPU. For 64 GPUs it is at most what [`CPU`] allows a pod.
+/// CPU for each GPU. For 64 GPUs it is at most what [`LIMIT_CPU`] allows a pod.
 pub const CPU_PER_GPU: Rule = Rule::new(
     "type(self) == int ? (self > 0 && self <= 1000) : (isQuantity(string(self)) && quantity(string(self)).isGreaterThan(quantity('0')) && !quantity(string(self)).isGreaterThan(quantity('1k')))",
     "must be an amount of CPU for each GPU above 0 and at most 1000 cores, such as 12 or 1500m",
@@ -252,7 +252,7 @@ pub fn resource_requirements(
         (
             "limits",
             None,
-            LIMIT_DEVICES.holds(of.devices().all(is_device)),
+            LIMIT_DEVICES.holds(of.limits.len() <= 20 && of.devices().all(is_device)),
         ),
         (
             "requests",

@@ -41,7 +41,7 @@ fn elastic_pytorch_meets_at_rank_0() {
     let job = of(
         "PyTorch",
         &[
-            ("board", "gang: false, replicas: 2"),
+            ("board", "membership: BestEffort, replicas: 2"),
             ("worker", "replicas: 4, minReplicas: 2, gpus: 8"),
         ],
     );

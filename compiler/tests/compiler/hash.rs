@@ -58,7 +58,7 @@ fn every_field_that_shapes_an_object_changes_it() {
         "network: {ingress: [{namespace: monitoring}]}",
         "podMetadata: {labels: {team: a}}",
         "podMetadata: {annotations: {note: a}}",
-        "preemptible: false",
+        "preemptibility: ProtectedWithinQuota",
         "minRuntimeSeconds: 60",
         "topology: {level: rack}",
         "topology: {level: rack, mode: Preferred}",
@@ -128,7 +128,7 @@ fn what_only_steers_the_job_does_not_change_it() {
         "placement: Spread",
         "deadlines: {activeSeconds: 60}",
         "success: {policy: Leader}",
-        "cleanup: {ttlSeconds: 60}",
+        "cleanup: {childrenTTLSeconds: 60}",
     ] {
         assert_eq!(hash(with(spec, "")), hash(base()), "{spec}");
     }

@@ -168,11 +168,12 @@ fn egress_opens_what_is_asked() {
             "{service: db, ports: [{port: 53, protocol: UDP}]}",
             json!({"to": db, "ports": [{"protocol": "UDP", "port": "dns"}]}),
         ),
-        // A range: every port of the Service in it, of the same protocol.
+        // A range: every port of the Service in it, of the same protocol, and the pods' own.
         (
             "{service: db, ports: [{port: 1, endPort: 65535}]}",
             json!({"to": db, "ports": [
-                {"protocol": "TCP", "port": 8080}, {"protocol": "TCP", "port": 9000}]}),
+                {"protocol": "TCP", "port": 8080}, {"protocol": "TCP", "port": 9000},
+                {"protocol": "TCP", "port": 1, "endPort": 65535}]}),
         ),
         (
             "{cidr: 10.0.0.0/8, ports: [{port: 30000, endPort: 30100, protocol: SCTP}]}",

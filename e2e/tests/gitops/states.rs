@@ -62,7 +62,7 @@ pub(crate) async fn ended(scene: &Scene) -> Result<()> {
     site.reaches("ends", JobPhase::Complete).await;
     site.reaches("fails", JobPhase::Failed).await;
     for job in &mut jobs {
-        job["spec"]["cleanup"] = json!({"ttlSeconds": 5000});
+        job["spec"]["cleanup"] = json!({"childrenTTLSeconds": 5000});
     }
     let changed = repository.commit(&[("all.yaml", &yaml(&jobs))])?;
     application.refresh().await?;

@@ -82,7 +82,7 @@ pub(crate) async fn held(scene: &Scene) -> Result<()> {
                 .get(&format!("Queue/{name}"))
                 .cloned()
                 .unwrap_or_default();
-            s.health == "Healthy" && message.contains("spec.stop is Hold")
+            s.health == "Healthy" && message.contains("spec.stopPolicy is Hold")
         })
         .await?;
     ensure!(told.sync == "Synced", "{told:#?}");

@@ -125,7 +125,7 @@ async fn who_has_its_place_keeps_the_profile_of_then_and_starts_again_with_that_
             .await
             .unwrap();
     };
-    let patch = json!({"spec": {"cleanup": {"ttlSeconds": 4000}}});
+    let patch = json!({"spec": {"cleanup": {"childrenTTLSeconds": 4000}}});
     let patched = jobs
         .patch("j", &PatchParams::default(), &Patch::Merge(&patch))
         .await

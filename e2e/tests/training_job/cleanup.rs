@@ -70,7 +70,7 @@ async fn what_a_job_made_goes_when_its_time_is_over_and_the_job_stays() {
     ];
     assert_eq!(made(&site, "j").await.unwrap(), all, "a day is not over");
 
-    site.patch("j", json!({"spec": {"cleanup": {"ttlSeconds": 0}}}))
+    site.patch("j", json!({"spec": {"cleanup": {"childrenTTLSeconds": 0}}}))
         .await
         .unwrap();
     nothing_is_left(&site, "j").await;
@@ -90,7 +90,7 @@ async fn a_job_goes_with_what_it_made_if_it_says_so_and_nobody_would_bring_it_ba
         let mut job = site.job(name, 1, 1);
         job["metadata"]["annotations"] = annotations;
         job["spec"]["restart"] = json!({"scope": "Never"});
-        job["spec"]["cleanup"] = json!({"ttlSeconds": 0, "deleteJob": true});
+        job["spec"]["ttlSecondsAfterFinished"] = json!(0);
         site.create(job).await.unwrap();
         site.reaches(name, JobPhase::Running).await;
         // One that fails is cleaned up as one that does not.

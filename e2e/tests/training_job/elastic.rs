@@ -28,7 +28,7 @@ fn with_board(site: &Site, gpus: u32) -> Value {
     board["name"] = json!("board");
     board["replicas"] = json!(1);
     board["gpus"] = json!(1);
-    board["gang"] = json!(false);
+    board["membership"] = json!("BestEffort");
     groups.push(board);
     job
 }

@@ -260,7 +260,7 @@ async fn a_pod_beyond_the_gang_has_its_volume_too() {
     let mut job = scratch(&site, site.name(), 1, 1);
     let mut board = job["spec"]["taskGroups"][0].clone();
     board["name"] = json!("board");
-    board["gang"] = json!(false);
+    board["membership"] = json!("BestEffort");
     board["command"] = json!(["board"]);
     let groups = job["spec"]["taskGroups"].as_array_mut().unwrap();
     groups[0].as_object_mut().unwrap().remove("podTemplate");

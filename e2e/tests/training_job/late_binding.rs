@@ -107,7 +107,7 @@ impl<'a> Class<'a> {
 
 fn mounts(site: &Site, name: &str, claim: &str, replicas: u32, gpus: u32) -> Value {
     let mut job = site.job(name, replicas, gpus);
-    job["spec"]["taskGroups"][0]["mounts"] = json!([{"claim": claim, "path": "/data"}]);
+    job["spec"]["taskGroups"][0]["mounts"] = json!([{"claimName": claim, "path": "/data"}]);
     job
 }
 
@@ -131,7 +131,7 @@ async fn a_gang_goes_where_its_disk_is_and_the_next_one_waits_for_another() {
     let waits = mounts(&site, "a", "first", 2, 4);
     site.create(waits).await.unwrap();
     let waits = not_bound(&site, "a").await;
-    let words = "spec.taskGroups[0].mounts[0].claim: PersistentVolumeClaim \"first\" is not bound: no PersistentVolume";
+    let words = "spec.taskGroups[0].mounts[0].claimName: PersistentVolumeClaim \"first\" is not bound: no PersistentVolume";
     assert!(message(&waits).starts_with(words), "{}", message(&waits));
     class.disk("x", 2).await;
     site.reaches("a", JobPhase::Running).await;
@@ -318,7 +318,7 @@ async fn a_claim_of_pods_beyond_a_gang_is_bound_for_the_first_of_them() {
     let mut job = site.job("j", 1, 1);
     let mut board = job["spec"]["taskGroups"][0].clone();
     board["name"] = json!("board");
-    board["gang"] = json!(false);
+    board["membership"] = json!("BestEffort");
     board["replicas"] = json!(2);
     board["mounts"] = json!([{"claimName": "logs", "path": "/logs"}]);
     board["command"] = json!(["board"]);

@@ -69,7 +69,7 @@ async fn suspend_releases_everything_and_resume_is_a_new_attempt() {
     for change in [
         json!({"queueName": "other"}),
         json!({"placement": "Spread"}),
-        json!({"preemptible": false}),
+        json!({"preemptibility": "ProtectedWithinQuota"}),
         json!({"minRuntimeSeconds": 60}),
         json!({"topology": closer}),
         json!({"taskGroups": groups}),
@@ -118,7 +118,7 @@ async fn suspend_releases_everything_and_resume_is_a_new_attempt() {
         .unwrap();
     site.reaches("j", JobPhase::Suspended).await;
     assert_eq!(site.pods("j").await.len(), 0);
-    let changes = json!({"placement": "Spread", "preemptible": false, "minRuntimeSeconds": 60});
+    let changes = json!({"placement": "Spread", "preemptibility": "ProtectedWithinQuota", "minRuntimeSeconds": 60});
     site.patch("j", json!({"spec": changes})).await.unwrap();
     site.patch("j", json!({"spec": {"suspend": false}}))
         .await
@@ -126,8 +126,8 @@ async fn suspend_releases_everything_and_resume_is_a_new_attempt() {
     let resumed = site.reaches("j", JobPhase::Running).await;
     assert_eq!(resumed.status.unwrap().attempt, Some(2));
     let gang = site.api::<PodGroup>().get("j").await.unwrap().spec;
-    let said = (gang.preemptible, gang.min_runtime_seconds);
-    assert_eq!(said, (Some(false), Some(60)));
+    let said = (gang.is_preemptible(), gang.min_runtime_seconds);
+    assert_eq!(said, (false, Some(60)));
 }
 
 #[tokio::test]

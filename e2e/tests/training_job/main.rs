@@ -1,6 +1,7 @@
 //! One TrainingJob, all the way, on a real control plane under the chart's own rights.
 
 mod admission;
+mod appliers;
 mod checkpoints;
 mod cleanup;
 mod defaults;

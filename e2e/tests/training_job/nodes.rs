@@ -95,7 +95,7 @@ async fn a_claim_is_waited_for_and_its_volume_steers_the_gang() {
     site.create(job).await.unwrap();
     let waiting = site.reaches("data", JobPhase::Waiting).await;
     assert_eq!(reason(&waiting), "ClaimNotFound");
-    assert!(message(&waiting).contains("spec.taskGroups[0].mounts[0].claim"));
+    assert!(message(&waiting).contains("spec.taskGroups[0].mounts[0].claimName"));
     let claim = volumes::claim(site.name(), "disk");
     control_plane.apply_yaml(&claim).await.unwrap();
     let not_bound = |s: &trellis_api::job::TrainingJobStatus| {

@@ -67,7 +67,7 @@ async fn job_that_names_only_gpus_waits_for_its_queue_and_keeps_what_that_stated
     let said = message(&waiting);
     let ways_out = format!("RuntimeProfile or queue {:?}", queue(&site));
     assert!(
-        said.starts_with("spec.taskGroups[0].resources: ") && said.contains(&ways_out),
+        said.starts_with("spec.taskGroups[0].resources.limits: ") && said.contains(&ways_out),
         "{said}"
     );
     assert!(site.pods("waits").await.is_empty());
@@ -88,7 +88,7 @@ async fn job_that_names_only_gpus_waits_for_its_queue_and_keeps_what_that_stated
     site.create(job(&site, "next", 2)).await.unwrap();
     assert_eq!(pod_requests(&site, "next").await, are(["2", "2Gi", "2"]));
     let jobs = site.api::<TrainingJob>();
-    let patch = json!({"spec": {"cleanup": {"ttlSeconds": 4000}}});
+    let patch = json!({"spec": {"cleanup": {"childrenTTLSeconds": 4000}}});
     let patched = jobs
         .patch("waits", &PatchParams::default(), &Patch::Merge(&patch))
         .await
@@ -160,14 +160,19 @@ async fn the_api_server_refuses_groups_without_gpus_that_state_no_resources() {
             .as_object_mut()
             .unwrap()
             .retain(|_, value| !value.is_null());
-        let path = format!("spec.taskGroups[0].resources.limits.{field}: ");
+        // The API server writes the key of a mapping in brackets.
+        let limits = "spec.taskGroups[0].resources.limits";
+        let path = format!("{limits}[{field}]: ");
         let rule = "is required of a group without gpus: add it";
         let error = site.create(bad.clone()).await.unwrap_err().to_string();
         assert!(error.contains(&path) && error.contains(rule), "{error}");
         // The library says the same.
         let object: TrainingJob = serde_json::from_value(bad).unwrap();
         let ours = ValidatedJob::try_from(object).unwrap_err().to_string();
-        assert!(ours.contains(&format!("{path}{rule}")), "{ours}");
+        assert!(
+            ours.contains(&format!("{limits}.{field}: {rule}")),
+            "{ours}"
+        );
     }
     for (amount, words) in [
         (json!({"cpu": 0}), "must be an amount of CPU for each GPU"),

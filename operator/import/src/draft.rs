@@ -32,7 +32,7 @@ impl Draft {
                 framework: Some(framework).filter(|f| *f != Framework::None),
                 queue_name: None,
                 priority_class_name: None,
-                preemptible: None,
+                preemptibility: None,
                 min_runtime_seconds: None,
                 suspend: None,
                 managed_by: None,
@@ -45,6 +45,7 @@ impl Draft {
                 checkpoint: None,
                 success: None,
                 cleanup: None,
+                ttl_seconds_after_finished: None,
                 secrets: Vec::new(),
                 service_account_name: None,
                 security_context: None,
@@ -86,12 +87,9 @@ impl Draft {
         self.spec.cleanup.get_or_insert_default()
     }
 
-    /// Seconds after the end when a job is deleted: of what it has made, and the job itself.
+    /// Seconds after the end when the job is deleted.
     pub(crate) fn ttl(&mut self, seconds: Option<i64>) {
-        if let Some(seconds) = seconds {
-            self.cleanup().ttl_seconds = Some(seconds);
-            self.cleanup().delete_job = Some(true);
-        }
+        self.spec.ttl_seconds_after_finished = seconds;
     }
 
     pub(crate) fn success(&mut self, policy: SuccessPolicy) {

@@ -30,7 +30,7 @@ impl System {
     }
 }
 
-/// Makes the parents that are missing of the Queues that are printed. The first Queue that is
+/// Makes the parents that are missing of the queues that are printed. The first queue that is
 /// below one tells of it. One that exists in the cluster stays as it is.
 pub(crate) fn make(turned: &mut [Turned<'_>], made: &mut Made, existing: &[TrainingQueue]) {
     let mut printed: BTreeMap<String, System> = BTreeMap::new();
@@ -131,7 +131,7 @@ fn tell(value: &Value, log: &Log, parent: &str, why: &str, instead: &str) {
     }
 }
 
-/// A Queue that nothing is said of but its name.
+/// A queue that nothing is said of but its name.
 fn named(name: &str) -> Object {
     let mut queue = TrainingQueue::new("", QueueSpec::default());
     queue.metadata = ObjectMeta {

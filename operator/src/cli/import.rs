@@ -21,10 +21,10 @@ const LEFT: u8 = 1;
 /// What to turn, and how it is printed.
 #[derive(clap::Args, Debug)]
 pub(super) struct Options {
-    /// Files with Jobs and Queues of Volcano, Jobs with Kueue's label, PyTorchJobs,
+    /// Files with Jobs and queues of Volcano, Jobs with Kueue's label, PyTorchJobs,
     /// LatticeJobs, ClusterQueues, LocalQueues, Cohorts, ResourceFlavors and Topologies of
     /// Kueue, or folders of such files (.yaml, .yml and .json); - is standard input. They are
-    /// read together: a LocalQueue says which Queue the jobs of another file go to.
+    /// read together: a LocalQueue says which queue the jobs of another file go to.
     #[arg(short, long = "filename", required = true, value_name = "FILE")]
     filenames: Vec<PathBuf>,
     /// How the objects are printed. What is told of them goes to standard error too.
@@ -34,7 +34,7 @@ pub(super) struct Options {
     #[arg(long)]
     strict: bool,
     /// CPU of containers that name none. Without it, a main container with GPUs is left without,
-    /// for resourcesPerGPU of a RuntimeProfile or Queue; a job with any other such container is not
+    /// for resourcesPerGPU of a RuntimeProfile or queue; a job with any other such container is not
     /// turned.
     #[arg(long, value_name = "CORES", value_parser = amount)]
     cpu: Option<Quantity>,
@@ -115,7 +115,7 @@ fn has_queue(imported: &[Imported]) -> bool {
     objects.any(|object| matches!(object, Object::Queue(_)))
 }
 
-/// The obstacle to knowing the Queues of the cluster.
+/// The obstacle to knowing the queues of the cluster.
 enum Unseen {
     /// A file is wrong.
     Wrong(Vec<Problem>),
@@ -123,7 +123,7 @@ enum Unseen {
     Cluster(String),
 }
 
-/// The Queues that the cluster has.
+/// The queues that the cluster has.
 fn existing(options: &Options) -> Result<Vec<TrainingQueue>, Unseen> {
     if options.existing.is_empty() {
         let asked = of_cluster(&options.cluster);

@@ -18,7 +18,7 @@ use trellis_policies::AuthorizedJob;
 use super::build::held_limits;
 use super::builds::Build;
 use super::dereference::Surrounded;
-use super::lifecycle::{self, Next, Observed, Standing};
+use super::lifecycle::{self, Expired, Next, Observed, Standing};
 use super::worth::StatusWrite;
 use super::{Controller, Held, apply, secrets, tally};
 use crate::commands::WriteError;
@@ -122,8 +122,9 @@ impl Controller {
             leave: &|node| self.world.may_leave(node, Instant::now()),
             certificate: certificate.as_ref(),
         });
-        if next.expired {
-            return self.expire(key, seen).await;
+        if next.expired != Expired::Nothing {
+            self.remove_expired(key, seen, next.expired).await?;
+            return Ok(next.again);
         }
         let Next {
             status: said,
@@ -295,28 +296,31 @@ impl Controller {
         Ok(())
     }
 
-    /// The time to live is over: what the job made goes, and the job if it says so.
-    async fn expire(&self, key: &Key, seen: &Surrounded) -> Result<Option<Timestamp>, WriteError> {
+    /// A time to live is over: the job goes, or what it has made.
+    async fn remove_expired(
+        &self,
+        key: &Key,
+        seen: &Surrounded,
+        expired: Expired,
+    ) -> Result<(), WriteError> {
         let wish = Wish::Finish {
             keep: false,
             hurry: true,
         };
         self.world.tell(Feed::Wish(key.clone(), Some(wish)));
-        let cleanup = seen.job.spec.cleanup.clone().unwrap_or_default();
-        // Who delivers it would create it again, and it would run again.
+        // Argo CD or Flux would create it again, and it would run again.
         let comes_back = Delivery::of(&seen.job.metadata).is_some();
-        if cleanup.delete_job == Some(true) && !comes_back {
-            self.commands
+        if expired == Expired::Job && !comes_back {
+            return self
+                .commands
                 .delete::<TrainingJob>(&key.namespace, &key.name, seen.uid(), None)
-                .await?;
-            return Ok(None);
+                .await;
         }
         // The journal goes last: until then the scheduler removes the pods.
         if seen.pods.values().any(|p| p.job_uid == seen.uid()) {
-            return Ok(None);
+            return Ok(());
         }
-        apply::remove(&self.commands, &self.world, key, seen.uid()).await?;
-        Ok(None)
+        apply::remove(&self.commands, &self.world, key, seen.uid()).await
     }
 }
 

@@ -222,7 +222,7 @@ pub fn of_pod_group(job: &Key, group: &PodGroup) -> Gang {
     Gang {
         priority: plan.and_then(|p| p.priority).unwrap_or(spec.priority()),
         topology: spec.topology.as_ref().map(topology_request),
-        preemptible: spec.preemptible.unwrap_or(true),
+        preemptible: spec.is_preemptible(),
         min_runtime: seconds(spec.min_runtime_seconds.unwrap_or(0)),
         grace: seconds(spec.grace_period_seconds()),
         ..Gang::new(id(job), queue, groups)

@@ -1,5 +1,5 @@
 //! Pods beyond the gang: what elastic groups have above `minReplicas`, and groups with
-//! `gang: false`. Each is placed by itself, and is its own record: one write makes it, with its
+//! `membership: BestEffort`. Each is placed by itself, and is its own record: one write makes it, with its
 //! node, so that there is nothing to be undone. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -131,7 +131,7 @@ mod tests {
             group
         };
         let worker = group("worker", json!({"replicas": 6, "minReplicas": 2}));
-        let board = group("board", json!({"gang": false}));
+        let board = group("board", json!({"membership": "BestEffort"}));
         let wish = run_with(
             1,
             json!({"framework": "PyTorch", "taskGroups": [worker, board]}),

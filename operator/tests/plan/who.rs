@@ -99,7 +99,7 @@ fn a_job_that_is_there_unchanged_stays_whose_it_is() {
         with(ONLY_ML, &[&more[..], &["--as", "bob"]].concat()).code,
         1
     );
-    let changed = ONLY_ML.replacen("---", "  preemptible: false\n---", 1);
+    let changed = ONLY_ML.replacen("---", "  preemptibility: ProtectedWithinQuota\n---", 1);
     assert_eq!(with(&changed, &more).code, 1, "it is another's now");
     let doubted = there("ada", "requesterUnknown: forged");
     assert_eq!(with(ONLY_ML, &["--nodes", &doubted]).code, 1);

@@ -183,6 +183,8 @@ fn endpoint(far: &Far) -> Result<(String, Attributes), Unmade> {
             (id, None, Some(text(namespace)), Some(text(name)))
         }
     };
+    let is_range = |port: &NetworkPort| port.last() != port.port;
+    let has_port_range = far.endpoint.ports.iter().any(is_range);
     let mut ports: Vec<_> = far.endpoint.ports.iter().collect();
     ports.sort_unstable();
     let mut written: Vec<_> = ports.into_iter().map(NetworkPort::to_string).collect();
@@ -198,6 +200,7 @@ fn endpoint(far: &Far) -> Result<(String, Attributes), Unmade> {
         ("namespace", namespace),
         ("service", service),
         ("ports", ports),
+        ("hasPortRange", Some(Value::new_bool(has_port_range))),
     ]);
     Ok((id, attributes))
 }

@@ -200,6 +200,11 @@ impl Kind {
                             "Set<String>",
                             "the ports, such as 443/TCP or 30000-30100/UDP; absent: every port, or those of the service",
                         ),
+                        always(
+                            "hasPortRange",
+                            "Bool",
+                            "whether one of the ports is a range",
+                        ),
                     ]
                 }
             }

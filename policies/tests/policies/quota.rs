@@ -93,18 +93,18 @@ fn all_that_a_subject_names_must_hold() {
         ),
         (json!({"team": "vision"}), true),
         (json!({"team": "speech"}), false),
-        (json!({"queue": "research"}), true),
-        (json!({"queue": "other"}), false),
+        (json!({"queueName": "research"}), true),
+        (json!({"queueName": "other"}), false),
         (json!({"serviceAccountName": "default"}), true),
         (json!({"serviceAccountName": "trainer"}), false),
         (json!({"requester": "alice"}), true),
         (json!({"requester": "bob"}), false),
         (
-            json!({"team": "vision", "queue": "research", "requester": "alice"}),
+            json!({"team": "vision", "queueName": "research", "requester": "alice"}),
             true,
         ),
         (
-            json!({"team": "vision", "queue": "research", "requester": "bob"}),
+            json!({"team": "vision", "queueName": "research", "requester": "bob"}),
             false,
         ),
     ] {

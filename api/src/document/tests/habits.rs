@@ -84,6 +84,63 @@ fn what_people_write_by_habit_says_what_to_write() {
     }
 }
 
+/// Fields of other jobs, each with what to write instead.
+#[test]
+fn what_people_paste_from_other_jobs_says_what_to_write() {
+    let says = |from: &str, to: &str, field: &str, instead: &str| {
+        let found = said(&JOB.replace(from, to));
+        let wanted = format!("is no known field: {instead}");
+        let hit = found.iter().find(|s| s.2 == field);
+        assert_eq!(
+            hit.map(|s| s.3.as_str()),
+            Some(wanted.as_str()),
+            "{found:?}"
+        );
+    };
+    let group = |to: &str, field: &str, instead: &str| {
+        let field = format!("spec.taskGroups[0].{field}");
+        says("image: x", &format!("image: x, {to}"), &field, instead);
+    };
+    says(
+        "spec:\n",
+        "spec:\n  backoffLimit: 3\n",
+        "spec.backoffLimit",
+        "write restart.limit, which counts restarts of the whole gang",
+    );
+    says(
+        "spec:\n",
+        "spec:\n  activeDeadlineSeconds: 3\n",
+        "spec.activeDeadlineSeconds",
+        "write deadlines.activeSeconds, which counts while the job runs and not while it waits",
+    );
+    says(
+        "spec:\n",
+        "spec:\n  parallelism: 3\n",
+        "spec.parallelism",
+        "write replicas of a task group",
+    );
+    group(
+        "volumeMounts: [{name: a, mountPath: /a}]",
+        "volumeMounts",
+        "write mounts, each with its path and claimName, configMapName, secretName or emptyDir",
+    );
+    group(
+        "restartPolicy: Never",
+        "restartPolicy",
+        "leave it out: spec.restart says what becomes of failed pods",
+    );
+    group(
+        "mounts: [{mountPath: /a, path: /a, emptyDir: {}}]",
+        "mounts[0].mountPath",
+        "write path",
+    );
+    group(
+        "ports: [{containerPort: 80, port: 80, name: a}]",
+        "ports[0].containerPort",
+        "write port",
+    );
+}
+
 /// What Kubernetes would refuse later, in the pods, is refused where it is written.
 #[test]
 fn what_kubernetes_would_not_take_is_refused() {

@@ -121,7 +121,7 @@ fn why(status: &TrainingJobStatus, phase: JobPhase) -> String {
 
 fn gone(job: &TrainingJob, status: &TrainingJobStatus, phase: JobPhase) -> String {
     format!(
-        "the pods of {} are gone, and their logs with them: it is {}, and its cleanup has removed them (spec.cleanup: podsOnSuccess, podsOnFailure, ttlSeconds). Look where logs are collected.{}",
+        "the pods of {} are gone, and their logs with them: it is {}, and its cleanup has removed them (spec.cleanup: podsOnSuccess, podsOnFailure, childrenTTLSeconds; spec.ttlSecondsAfterFinished). Look where logs are collected.{}",
         name(job),
         phase.as_str(),
         last_words(status)

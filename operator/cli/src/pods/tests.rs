@@ -34,7 +34,7 @@ fn pod(status: Value) -> Pod {
 #[test]
 fn ranks_are_those_of_the_compiler() {
     let spec = json!({"taskGroups": [
-        group("board", json!({"gang": false})),
+        group("board", json!({"membership": "BestEffort"})),
         group("eval", json!({"role": "Evaluator", "replicas": 2})),
         group("worker", json!({"replicas": 4, "minReplicas": 2})),
         group("chief", json!({"role": "Coordinator"})),

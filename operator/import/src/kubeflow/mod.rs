@@ -104,7 +104,7 @@ fn run_policy(policy: &Fields<'_>, is_queued: bool, draft: &mut Draft) {
         Some("None") => policy.note_at(
             "cleanPodPolicy",
             "lets pods run on when the job has ended, and here those that still run are stopped",
-            "pods that have ended stay until cleanup.ttlSeconds",
+            "pods that have ended stay until cleanup.childrenTTLSeconds",
         ),
         _ => {}
     }

@@ -182,7 +182,7 @@ fn of_namespaces(names: Vec<String>) -> LabelSelector {
     }
 }
 
-/// Turns a Cohort: a Queue that others are below.
+/// Turns a Cohort: a queue that others are below.
 pub(crate) fn cohort(root: &Fields<'_>, _: &Context) -> Vec<Object> {
     let Some(metadata) = metadata::read(root, false) else {
         return Vec::new();
@@ -201,7 +201,7 @@ pub(crate) fn cohort(root: &Fields<'_>, _: &Context) -> Vec<Object> {
     vec![Object::Queue(queue)]
 }
 
-/// Reads a LocalQueue. There is none here: jobs name the Queue itself.
+/// Reads a LocalQueue. There is none here: jobs name the queue itself.
 pub(crate) fn local_queue(root: &Fields<'_>, _: &Context) -> Vec<Object> {
     let Some(name) = metadata::name(root) else {
         return Vec::new();

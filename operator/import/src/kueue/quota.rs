@@ -35,7 +35,16 @@ fn quota(resource: &Fields<'_>) -> ResourceQuota {
 
 /// The weight, where it is another than 1.
 pub(super) fn weight(owner: &Fields<'_>) -> Option<Quantity> {
-    let weight = owner.object("fairSharing")?.quantity("weight")?;
-    let is_one = weight.amount() == Ok(Amount::from_units(1));
+    let sharing = owner.object("fairSharing")?;
+    let weight = sharing.quantity("weight")?;
+    let amount = weight.amount().ok()?;
+    if amount.millis_up() != Some(amount.millis_down()) {
+        sharing.note_at(
+            "weight",
+            "is rounded up to thousandths here",
+            "multiply the weights of all queues",
+        );
+    }
+    let is_one = amount == Amount::from_units(1);
     Some(weight).filter(|_| !is_one)
 }

@@ -73,7 +73,7 @@ fn of_spec(fields: &Fields<'_>, name: &str, spec: &mut QueueSpec) {
     fields.note_at(
         "reclaimable",
         "protects what the queue has borrowed, and here what is borrowed can be asked back by whoever may reclaim",
-        "preemptible: false protects jobs within the quota of their queue",
+        "preemptibility: ProtectedWithinQuota protects jobs within the quota of their queue",
     );
     fields.note_at(
         "priority",

@@ -1,7 +1,7 @@
 //! Tasks of a Job, as task groups.
 
 use serde_json::{Value, json};
-use trellis_api::job::{Dependency, Role, TaskGroup};
+use trellis_api::job::{Dependency, Membership, Role, TaskGroup};
 
 use super::plugins::Plugins;
 use crate::draft::Draft;
@@ -177,10 +177,10 @@ fn of_task(min: &Fields<'_>, count: i64, elastic: bool, group: &mut TaskGroup) {
             "leave it out",
         );
     } else {
-        group.gang = Some(false);
+        group.membership = Some(Membership::BestEffort);
         min.note(
-            "lets the job run without the task: it is a group with gang: false, which is none of the world size and is not waited for",
-            "leave out gang: false if its pods train with the others",
+            "lets the job run without the task: it is a group with membership: BestEffort, which is none of the world size and is not waited for",
+            "leave out membership: BestEffort if its pods train with the others",
         );
     }
 }

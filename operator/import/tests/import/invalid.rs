@@ -43,7 +43,7 @@ fn one_error_with_its_path() {
         ),
         (
             volcano(&format!("{{queue: 7, tasks: [{task}]}}")),
-            "spec.queueName: must be a text, not the number 7: put it in quotes",
+            "spec.queue: must be a text, not the number 7: put it in quotes",
         ),
         (
             volcano("{tasks: [{name: t}]}"),

@@ -139,8 +139,8 @@ fn a_word_of_one_group_for_all_is_told() {
 fn a_task_that_need_not_be_there_is_beside_the_gang() {
     let text = volcano("", &[("t", ""), ("board", "minAvailable: 0,")]);
     let object = object(&text);
-    assert_eq!(group(&object, 0)["gang"], Value::Null);
-    assert_eq!(group(&object, 1)["gang"], false);
+    assert_eq!(group(&object, 0)["membership"], Value::Null);
+    assert_eq!(group(&object, 1)["membership"], "BestEffort");
 }
 
 #[test]
@@ -313,7 +313,7 @@ fn a_volume_that_others_mount_too_stays_a_volume() {
     let alone = object(&pods(""));
     assert_eq!(
         group(&alone, 0)["mounts"],
-        json!([{"claim": "data", "path": "/data"}])
+        json!([{"claimName": "data", "path": "/data"}])
     );
     // tmpfs without a limit is as large as the pod's memory.
     assert_eq!(group(&alone, 0)["sharedMemory"], "8Gi");

@@ -66,7 +66,7 @@ impl Purpose {
                 "a plan gets and lists {} of all namespaces: docs/plan.md has the ClusterRole",
                 snapshot::resources()
             ),
-            Self::Policies => "policies decide by clusterjobpolicies, jobpolicies, queues, runtimeprofiles, trainingjobs, podgroups, priorityclasses, namespaces and services of all namespaces, which are got and listed: the ClusterRole of docs/plan.md has all of them".to_owned(),
+            Self::Policies => "policies decide by clusterjobpolicies, jobpolicies, trainingqueues, runtimeprofiles, trainingjobs, podgroups, priorityclasses, namespaces and services of all namespaces, which are got and listed: the ClusterRole of docs/plan.md has all of them".to_owned(),
         }
     }
 }

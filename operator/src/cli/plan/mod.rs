@@ -44,7 +44,7 @@ pub(super) struct Options {
     #[arg(short, long = "filename", required = true, value_name = "FILE")]
     filenames: Vec<PathBuf>,
     /// Files that hold a cluster, as `kubectl get -o yaml` writes it: Nodes, and
-    /// Pods, Queues, ResourceFlavors, Topologies, RuntimeProfiles, ClusterJobPolicies,
+    /// Pods, queues, ResourceFlavors, Topologies, RuntimeProfiles, ClusterJobPolicies,
     /// JobPolicies, QuotaPolicies, PodGroups, TrainingJobs,
     /// PriorityClasses, Namespaces, Services, ResourceQuotas,
     /// PersistentVolumeClaims, PersistentVolumes, StorageClasses, DaemonSets,

@@ -32,7 +32,7 @@ pub(super) struct Options {
     /// The new policies: a file, or a folder with all below.
     #[arg(value_name = "NEW")]
     new: PathBuf,
-    /// Files with `TrainingJobs`, or folders with all below; - is standard input. Queues,
+    /// Files with `TrainingJobs`, or folders with all below; - is standard input. queues,
     /// Namespaces, `PriorityClasses` and Services may stand in them too.
     #[arg(
         short,

@@ -24,7 +24,7 @@ use crate::key::Key;
 #[derive(clap::Args, Debug)]
 pub(super) struct Options {
     /// Files with `TrainingJobs` and policies, or folders with all below; - is standard
-    /// input. Queues, Namespaces, `PriorityClasses` and Services may stand in them too.
+    /// input. queues, Namespaces, `PriorityClasses` and Services may stand in them too.
     #[arg(short, long = "filename", required = true, value_name = "FILE")]
     filenames: Vec<PathBuf>,
     #[command(flatten)]

@@ -27,7 +27,7 @@ const UNEXPECTED: u8 = 1;
 #[command(group = clap::ArgGroup::new("what").required(true).args(["files", "trace", "workload"]))]
 pub(super) struct Options {
     /// Scenarios, and objects that are there from the beginning: `TrainingJobs`,
-    /// Queues, `ResourceFlavors`, Topologies, `RuntimeProfiles`, policies, `QuotaPolicies`,
+    /// queues, `ResourceFlavors`, Topologies, `RuntimeProfiles`, policies, `QuotaPolicies`,
     /// Nodes, Pods, `PriorityClasses`, Namespaces, Services, claims and volumes.
     /// `PodGroups`, `ResourceQuotas`, `DaemonSets` and `DeviceClasses` are not looked at; pods
     /// start at once and fail only by an event; GPU-hours begin with nothing burnt. YAML; - is

@@ -4,7 +4,7 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use trellis_api::Reason;
 use trellis_api::job::JobPhase;
 
-use super::{Evaluation, Next, after};
+use super::{Evaluation, Expired, Next, after};
 use crate::scheduling::made_at;
 use crate::world::Certificate;
 
@@ -26,7 +26,7 @@ impl Evaluation<'_> {
                 status: None,
                 wish,
                 again: Some(shown),
-                expired: false,
+                expired: Expired::Nothing,
             };
         }
         self.look_again(after(self.o.now, 5));

@@ -4,10 +4,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use trellis_api::Reason;
 use trellis_api::job::{JobPhase, PodCleanup};
 
-use super::{Evaluation, Next, after};
+use super::{Evaluation, Expired, Next, after};
 use crate::scheduling::Wish;
 
-/// `cleanup.ttlSeconds` where none is given.
+/// `cleanup.childrenTTLSeconds` where neither that nor `ttlSecondsAfterFinished` is given.
 const DEFAULT_TTL: i64 = 86_400;
 
 impl Evaluation<'_> {
@@ -50,8 +50,20 @@ impl Evaluation<'_> {
             .completion_time
             .as_ref()
             .map_or(self.o.now, |t| t.0);
-        let expiry = after(ended, cleanup.ttl_seconds.unwrap_or(DEFAULT_TTL));
-        let expired = expiry <= self.o.now;
+        let of_job = self.o.spec.ttl_seconds_after_finished;
+        let of_job = of_job.map(|ttl| after(ended, ttl));
+        // As in batch/v1, what a job has made lives as long as the job where nothing else is said.
+        let children = cleanup.children_ttl_seconds;
+        let children = children.or(self.o.spec.ttl_seconds_after_finished);
+        let of_children = after(ended, children.unwrap_or(DEFAULT_TTL));
+        let is_over = |expiry: jiff::Timestamp| expiry <= self.o.now;
+        let expired = match of_job.is_some_and(is_over) {
+            true => Expired::Job,
+            false if is_over(of_children) => Expired::Children,
+            false => Expired::Nothing,
+        };
+        let times = of_job.into_iter().chain([of_children]);
+        let again = times.filter(|expiry| !is_over(*expiry)).min();
         let complete = self.o.status.phase == Some(JobPhase::Complete);
         let keeps = if complete {
             self.o.spec.keeps_done_pods()
@@ -61,10 +73,10 @@ impl Evaluation<'_> {
         Next {
             status: None,
             wish: Wish::Finish {
-                keep: !expired && keeps,
+                keep: expired == Expired::Nothing && keeps,
                 hurry: complete || self.was_hurried(self.attempt()),
             },
-            again: (!expired).then_some(expiry),
+            again: again.filter(|_| expired != Expired::Job),
             expired,
         }
     }

@@ -6,7 +6,7 @@ use trellis_api::job::{
     JobPhase, LastFailure, LastPreemption, Restart, RestartAction, RestartScope,
 };
 
-use super::{Evaluation, Next, after};
+use super::{Evaluation, Expired, Next, after};
 use crate::controller::failure::{Blame, Fault};
 use crate::controller::rules;
 use crate::watch::{PodPhase, PodView};
@@ -84,7 +84,7 @@ impl Evaluation<'_> {
             status: None,
             wish: self.wish_to_run(),
             again: Some(after(self.o.now, 5)),
-            expired: false,
+            expired: Expired::Nothing,
         }
     }
 

@@ -32,7 +32,7 @@ pub use excluded::avoid_for;
 pub(crate) use failed::backoff;
 pub(in crate::controller) use finished::Finished;
 pub(in crate::controller) use roster::Named;
-pub use types::{Next, Observed, Standing};
+pub use types::{Expired, Next, Observed, Standing};
 
 use std::borrow::Cow;
 
@@ -252,7 +252,7 @@ impl<'a> Evaluation<'a> {
             status: Some(self.status),
             wish,
             again: self.again,
-            expired: false,
+            expired: Expired::Nothing,
         }
     }
 

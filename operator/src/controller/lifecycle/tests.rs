@@ -26,7 +26,7 @@ use trellis_api::Reason;
 use trellis_api::job::{AwaitedPods, JobPhase, TrainingJobSpec, TrainingJobStatus};
 use trellis_api::pod_group::{Assignment, Plan, PodGroupPhase, PodGroupStatus};
 
-use super::{Next, Observed, Standing, next};
+use super::{Expired, Next, Observed, Standing, next};
 use crate::controller::Held;
 use crate::scheduling::PLAN_TIME;
 use crate::scheduling::{Attempt, Wish};

@@ -79,6 +79,18 @@ pub struct Next {
     pub wish: Wish<Attempt>,
     /// Look again then, if nothing happens before.
     pub again: Option<Timestamp>,
-    /// Everything that the job made is to be removed.
-    pub expired: bool,
+    /// What is to be removed because a time to live is over.
+    pub expired: Expired,
+}
+
+/// What of an ended job is to be removed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Expired {
+    /// Nothing yet.
+    #[default]
+    Nothing,
+    /// All that the job has made.
+    Children,
+    /// The job itself, and so all that it has made.
+    Job,
 }

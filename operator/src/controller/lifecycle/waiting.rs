@@ -7,7 +7,7 @@ use trellis_api::job::JobPhase;
 use trellis_api::pod_group::PodGroupPhase;
 
 use super::roster::nodes_of;
-use super::{Evaluation, Next, Standing, after};
+use super::{Evaluation, Expired, Next, Standing, after};
 use crate::scheduling::{Attempt, Wish};
 use crate::watch::PodView;
 
@@ -159,7 +159,7 @@ impl Evaluation<'_> {
                 status: None,
                 wish,
                 again: self.again,
-                expired: false,
+                expired: Expired::Nothing,
             },
         }
     }

@@ -52,7 +52,7 @@ mod tests {
         // Built anew, into the same.
         assert!(mine.is_wanted(Some(&run(1))));
         assert!(!mine.is_wanted(Some(&second)));
-        let changed = run_with(1, json!({"preemptible": false}));
+        let changed = run_with(1, json!({"preemptibility": "ProtectedWithinQuota"}));
         assert!(!mine.is_wanted(Some(&changed)));
         assert!(!task("another", Some(&first)).is_wanted(Some(&first)));
         assert!(!mine.is_wanted(Some(&Wish::Wait)));

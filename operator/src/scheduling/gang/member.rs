@@ -7,7 +7,7 @@ use crate::key::Key;
 use crate::scheduling::guests;
 
 /// A pod beyond the gang of its job: above `minReplicas` of an elastic group, or of a group with
-/// `gang: false`.
+/// `membership: BestEffort`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Member {
     /// Its task group.

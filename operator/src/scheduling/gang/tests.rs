@@ -76,7 +76,7 @@ fn a_job_that_says_nothing_is_packed_anywhere_and_may_be_preempted_at_once() {
 #[test]
 fn what_a_job_says_of_its_place_is_told_the_engine_and_stands_in_its_pod_group() {
     let (gang, told) = gangs(json!({
-        "placement": "Spread", "preemptible": false, "minRuntimeSeconds": 600,
+        "placement": "Spread", "preemptibility": "ProtectedWithinQuota", "minRuntimeSeconds": 600,
         "topology": {"level": "example.com/block"},
         "taskGroups": [{"name": "worker", "image": "train:1", "resources": {"limits": {"cpu": 1, "memory": "1Gi"}},
             "topology": {"level": "example.com/rack", "mode": "Preferred"}}],

@@ -114,7 +114,7 @@ pub fn waiting(unit: &Key, group: Option<&PodGroupSpec>, asks: &Asks, ticket: &T
         },
         preempts: asks.preempts,
         preempted: ticket.preempted,
-        preemptible: group.and_then(|g| g.preemptible).unwrap_or(true),
+        preemptible: group.is_none_or(|g| g.is_preemptible()),
         min_runtime: gang::seconds(group.and_then(|g| g.min_runtime_seconds).unwrap_or(0)),
         runtime,
         grace: gang::seconds(asks.grace),

@@ -143,7 +143,7 @@ pub fn standing(
         priority,
         submitted: gang::time(newest.unwrap_or_default()),
         topology: group.and_then(topology),
-        preemptible: group.and_then(|g| g.preemptible).unwrap_or(true),
+        preemptible: group.is_none_or(|g| g.is_preemptible()),
         min_runtime: gang::seconds(group.and_then(|g| g.min_runtime_seconds).unwrap_or(0)),
         runtime: runtime.map(|active| gang::seconds(active.saturating_add(grace))),
         grace: gang::seconds(grace),

@@ -1,4 +1,4 @@
-//! Surplus pods: of elastic groups above `minReplicas`, and of groups with `gang: false`.
+//! Surplus pods: of elastic groups above `minReplicas`, and of groups with `membership: BestEffort`.
 //! Each pod is a gang of its own to the engine, as in the operator. It comes after the
 //! gang has its place, makes room first, and goes with the gang.
 

@@ -80,7 +80,7 @@ pub struct Job {
 pub struct SurplusPod {
     /// The pod as a gang of its own.
     pub gang: Gang,
-    /// It is of an elastic group; else of one with `gang: false`.
+    /// It is of an elastic group; else of one with `membership: BestEffort`.
     pub is_elastic: bool,
     /// The domain of its gang that it must be in.
     pub level: Option<RequiredLevel>,

@@ -53,6 +53,7 @@ fn what_is_quoted_is_what_is_said() {
 /// The ways that the page recommends do what it says.
 #[test]
 fn what_is_easily_got_wrong() {
+    use trellis_api::job::{NetworkPort, Protocol};
     use trellis_compiler::{Endpoint, Peer};
     use trellis_policies::cedar::{Ask, Far, Verdict};
     let body = "resource has cidr && ip(\"169.254.169.254\").isInRange(resource.cidr)";
@@ -75,5 +76,40 @@ fn what_is_easily_got_wrong() {
             namespace: "ml".to_owned(),
         });
         assert_eq!(decide(&policies, "ml", &ask).verdict, verdict, "{cidr}");
+    }
+    let body =
+        "resource has ports && !resource.hasPortRange && !resource.ports.contains(\"22/TCP\")";
+    assert!(TEXT.contains(body));
+    let text = format!(
+        "permit(principal, action, resource); \
+         forbid(principal, action == Trellis::Action::\"ConnectTo\", resource) unless {{ {body} }};"
+    );
+    let policies = set(vec![cluster("ssh", &text)]);
+    let range = |port, last, protocol| NetworkPort {
+        end_port: Some(last),
+        protocol: Some(protocol),
+        ..NetworkPort::tcp(port)
+    };
+    for (ports, verdict) in [
+        (vec![NetworkPort::tcp(443)], Verdict::Allowed),
+        (vec![range(443, 443, Protocol::Tcp)], Verdict::Allowed),
+        (vec![range(22, 22, Protocol::Udp)], Verdict::Allowed),
+        (
+            vec![NetworkPort::tcp(443), NetworkPort::tcp(22)],
+            Verdict::Forbidden,
+        ),
+        (vec![range(22, 22, Protocol::Tcp)], Verdict::Forbidden),
+        (vec![range(20, 30, Protocol::Tcp)], Verdict::Forbidden),
+        (Vec::new(), Verdict::Forbidden),
+    ] {
+        let said = format!("{ports:?}");
+        let ask = Ask::ConnectTo(Far {
+            endpoint: Endpoint {
+                peer: Peer::Cidr("10.0.0.0/8".to_owned()),
+                ports,
+            },
+            namespace: "ml".to_owned(),
+        });
+        assert_eq!(decide(&policies, "ml", &ask).verdict, verdict, "{said}");
     }
 }

@@ -114,7 +114,7 @@ fn every_demand_is_one_request() {
             ("UseVolume", "the job reads the ConfigMap \"settings\""),
             (
                 "ConnectTo",
-                "the job connects to network \"10.20.0.0/16\", port 443"
+                "the job connects to network \"10.20.0.0/16\", port 443/TCP"
             ),
             (
                 "AcceptFrom",
@@ -266,7 +266,7 @@ fn the_status_tells_who_decides_and_what_is_missing() {
 fn of_a_thousand_denials_the_first_are_told() {
     let name = |n: usize| {
         format!(
-            "{{name: E{n}, secret: {{name: {}{n}, key: k}}}}",
+            "{{name: E{n}, valueFrom: {{secretKeyRef: {{name: {}{n}, key: k}}}}}}",
             "s".repeat(200)
         )
     };

@@ -19,7 +19,7 @@ pub(super) use file::KIND;
 #[derive(clap::Args, Debug)]
 pub(super) struct Options {
     /// Files, or folders with all below: policies with their tests, files of tests, and
-    /// what jobs of tests need, such as Queues and Namespaces. - is standard input.
+    /// what jobs of tests need, such as queues and Namespaces. - is standard input.
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<PathBuf>,
     /// Fail if fewer policies in a hundred decide something in any test.

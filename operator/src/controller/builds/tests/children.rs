@@ -1,5 +1,7 @@
 //! What the children are kept as.
 
+use trellis_api::job::Preemptibility;
+
 use super::*;
 
 impl Case {
@@ -42,7 +44,7 @@ fn a_new_operator_keeps_the_children_that_were_planned() {
     assert_eq!(case.children(&Builds::default()), good);
     // Another job than was planned: what it would become nobody has allowed.
     let mut job = case.world.jobs.get(&key()).unwrap().as_ref().clone();
-    job.spec.preemptible = Some(false);
+    job.spec.preemptibility = Some(Preemptibility::ProtectedWithinQuota);
     job.metadata.generation = Some(2);
     job.metadata.resource_version = Some(case.next());
     case.world.jobs.observed(key(), job);

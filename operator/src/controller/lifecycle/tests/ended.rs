@@ -70,16 +70,69 @@ fn finished_pods_stay_or_go_by_how_the_job_ended() {
 
 #[test]
 fn what_is_left_expires() {
-    for (cleanup, ttl) in [(json!({}), 86_400), (json!({"ttlSeconds": 60}), 60)] {
-        let mut case = ended(json!({"cleanup": cleanup}), &PodPhase::Succeeded);
-        case.second = ttl - 1;
+    let day = 86_400;
+    for (spec, children, job) in [
+        (json!({}), day, None),
+        (json!({"cleanup": {"childrenTTLSeconds": 60}}), 60, None),
+        (
+            json!({"cleanup": {"childrenTTLSeconds": day}, "ttlSecondsAfterFinished": 2 * day}),
+            day,
+            Some(2 * day),
+        ),
+        (
+            json!({"cleanup": {"childrenTTLSeconds": 0}, "ttlSecondsAfterFinished": 60}),
+            0,
+            Some(60),
+        ),
+    ] {
+        let mut case = ended(spec, &PodPhase::Succeeded);
+        if children > 0 {
+            case.second = children - 1;
+            let next = case.look();
+            assert_eq!(
+                (next.expired, next.again),
+                (Expired::Nothing, Some(at(children)))
+            );
+        }
+        case.second = children;
         let next = case.look();
-        assert_eq!((next.expired, next.again), (false, Some(at(ttl))));
-        case.second = ttl;
-        let next = case.look();
-        assert_eq!((next.expired, next.again), (true, None));
+        assert_eq!((next.expired, next.again), (Expired::Children, job.map(at)));
         assert_eq!(next.wish, finishes(false));
+        if let Some(job) = job {
+            case.second = job;
+            let next = case.look();
+            assert_eq!((next.expired, next.again), (Expired::Job, None));
+        }
     }
+}
+
+#[test]
+fn what_a_job_has_made_lives_as_long_as_the_job() {
+    let week = 604_800;
+    let mut case = ended(
+        json!({"ttlSecondsAfterFinished": week}),
+        &PodPhase::Succeeded,
+    );
+    case.second = week - 1;
+    let next = case.look();
+    assert_eq!(
+        (next.expired, next.again),
+        (Expired::Nothing, Some(at(week)))
+    );
+    case.second = week;
+    assert_eq!(case.look().expired, Expired::Job);
+}
+
+/// The job takes with it what would have been kept for longer.
+#[test]
+fn what_a_job_has_made_goes_with_it() {
+    let spec = json!({"cleanup": {"childrenTTLSeconds": 600}, "ttlSecondsAfterFinished": 60});
+    let mut case = ended(spec, &PodPhase::Succeeded);
+    case.second = 59;
+    assert_eq!(case.look().again, Some(at(60)));
+    case.second = 60;
+    let next = case.look();
+    assert_eq!((next.expired, next.wish), (Expired::Job, finishes(false)));
 }
 
 /// As an operator may have left it that could not read the job.

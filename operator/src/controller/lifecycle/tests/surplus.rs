@@ -81,7 +81,7 @@ fn surplus_never_restarts_the_gang() {
 fn what_is_outside_the_gang_is_none_of_its_success_nor_of_its_failures() {
     let mut case = Case::new(json!({}));
     let mut spec = serde_json::to_value(&case.spec).unwrap();
-    let board = json!({"name": "board", "gang": false, "image": "i",
+    let board = json!({"name": "board", "membership": "BestEffort", "image": "i",
         "resources": {"limits": {"cpu": 1, "memory": "1Gi"}}});
     spec["taskGroups"].as_array_mut().unwrap().push(board);
     case.spec = serde_json::from_value(spec).unwrap();

@@ -1,0 +1,143 @@
+//! Fields that people paste from a Job, JobSet, PyTorchJob or Volcano Job, and what to write
+//! instead.
+
+/// Fields of the spec of those jobs.
+const OF_SPEC: &[(&[&str], &str)] = &[
+    (
+        &["parallelism", "completions", "replicas", "minAvailable"],
+        "write replicas of a task group",
+    ),
+    (
+        &["backoffLimit", "maxRetry"],
+        "write restart.limit, which counts restarts of the whole gang",
+    ),
+    (
+        &["activeDeadlineSeconds"],
+        "write deadlines.activeSeconds, which counts while the job runs and not while it waits",
+    ),
+    (
+        &["template"],
+        "write image, command, env and resources of its container into a task group",
+    ),
+    (
+        &[
+            "pytorchReplicaSpecs",
+            "tfReplicaSpecs",
+            "mpiReplicaSpecs",
+            "replicatedJobs",
+            "tasks",
+        ],
+        "write each of its groups of pods as a task group, or let trellis import turn the whole object",
+    ),
+    (&["runPolicy"], "write cleanup, deadlines and restart"),
+    (&["schedulerName"], "leave it out"),
+];
+
+/// Fields of pods and containers.
+const OF_GROUP: &[(&[&str], &str)] = &[
+    (&["parallelism", "completions"], "write replicas"),
+    (
+        &["template", "spec"],
+        "write image, command, env and resources of its container into the task group, and all else into podTemplate",
+    ),
+    (
+        &["containers"],
+        "write image, command, env and resources of the main container into the task group, and the other containers into podTemplate",
+    ),
+    (
+        &["volumes", "volumeMounts"],
+        "write mounts, each with its path and claimName, configMapName, secretName or emptyDir",
+    ),
+    (
+        &["restartPolicy"],
+        "leave it out: spec.restart says what becomes of failed pods",
+    ),
+    (&["serviceAccountName"], "write spec.serviceAccountName"),
+    (
+        &["securityContext"],
+        "write spec.securityContext, or securityContext of the container main in podTemplate",
+    ),
+    (
+        &[
+            "livenessProbe",
+            "readinessProbe",
+            "startupProbe",
+            "lifecycle",
+        ],
+        "write it into podTemplate, in the container main",
+    ),
+    (
+        &[
+            "hostNetwork",
+            "hostIPC",
+            "hostPID",
+            "initContainers",
+            "runtimeClassName",
+            "dnsPolicy",
+        ],
+        "write it into podTemplate.spec",
+    ),
+    (
+        &["terminationGracePeriodSeconds"],
+        "write spec.checkpoint.gracePeriodSeconds",
+    ),
+    (&["schedulerName"], "leave it out"),
+];
+
+/// Fields of volumes and their mounts.
+const OF_MOUNT: &[(&[&str], &str)] = &[
+    (&["mountPath"], "write path"),
+    (
+        &["name"],
+        "leave it out: a volume and its mount are one entry",
+    ),
+    (&["persistentVolumeClaim"], "write claimName"),
+    (
+        &["hostPath", "nfs", "csi"],
+        "write the volume into podTemplate.spec.volumes, and its mount into the container main there",
+    ),
+];
+
+/// Fields of ClusterQueues.
+const OF_QUEUE: &[(&[&str], &str)] = &[
+    (&["cohort", "cohortName", "parent"], "write parentName"),
+    (&["fairSharing"], "write weight"),
+    (
+        &[
+            "flavorFungibility",
+            "admissionChecks",
+            "admissionChecksStrategy",
+        ],
+        "leave it out (docs/coming-from-kueue.md)",
+    ),
+];
+
+/// Sources of the value of a variable.
+const OF_SOURCE: &[(&[&str], &str)] = &[(
+    &["resourceFieldRef", "fileKeyRef"],
+    "write the variable into podTemplate, in the container main",
+)];
+
+/// Fields of the ports of containers.
+const OF_PORT: &[(&[&str], &str)] = &[
+    (&["containerPort"], "write port"),
+    (
+        &["protocol"],
+        "leave it out: the ports of a task group are TCP",
+    ),
+];
+
+/// What to write instead of a field of that name, where these are the known ones.
+pub(super) fn instead(name: &str, known: &[&str]) -> Option<&'static str> {
+    let table = match known {
+        _ if known.contains(&"taskGroups") => OF_SPEC,
+        _ if known.contains(&"gpuResource") => OF_GROUP,
+        _ if known.contains(&"claimName") => OF_MOUNT,
+        _ if known.contains(&"resourceGroups") => OF_QUEUE,
+        _ if known.contains(&"secretKeyRef") => OF_SOURCE,
+        ["name", "port"] => OF_PORT,
+        _ => return None,
+    };
+    let row = table.iter().find(|(names, _)| names.contains(&name));
+    row.map(|(_, instead)| *instead)
+}
