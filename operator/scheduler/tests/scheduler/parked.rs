@@ -120,7 +120,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(cases(1_600))]
+    #![proptest_config(cases(1_100))]
 
     #[test]
     fn a_cycle_does_not_preempt_what_it_has_just_placed(
