@@ -51,7 +51,7 @@ pub struct PodGroupSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub priority_class_name: Option<String>,
-    /// Whether it may be a victim of preemption. Absent: Preemptible.
+    /// Protection from preemption. Absent: Preemptible.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preemptibility: Option<Preemptibility>,
     /// Seconds for which it is no victim of preemption once it has its place. Absent: 0.

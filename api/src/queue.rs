@@ -56,7 +56,7 @@ pub struct QueueSpec {
     #[garde(inner(custom(rules::weight)))]
     #[x_kube(validation = rules::WEIGHT.cel())]
     pub weight: Option<Quantity>,
-    /// Whether a job may pass the job at the head. Absent: BestEffortFIFO.
+    /// Order in which jobs start. Absent: BestEffortFIFO.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queueing_strategy: Option<QueueingStrategy>,
     /// Quota by resource. Absent: the queue takes what the nodes have.
@@ -77,8 +77,7 @@ pub struct QueueSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(dive)]
     pub preemption: Option<QueuePreemption>,
-    /// Whether the queue's jobs may start before other jobs that wait for room.
-    /// Absent: WithoutDelay.
+    /// Permission to start jobs before other jobs that wait for room. Absent: WithoutDelay.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backfill_policy: Option<BackfillPolicy>,
     /// Seconds that backfill takes a job to hold its place for where neither the
@@ -208,8 +207,8 @@ pub enum QueueingStrategy {
     StrictFifo,
 }
 
-/// Whether the queue's jobs may start before other jobs that wait for room. WithoutDelay: where
-/// that does not make those start later; Never: not at all. Absent: WithoutDelay.
+/// Permission to start jobs before other jobs that wait for room. WithoutDelay: where that does
+/// not make those start later; Never: not at all. Absent: WithoutDelay.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum BackfillPolicy {
     /// Where that does not make the other jobs start later.
@@ -287,7 +286,7 @@ pub enum BorrowWithinCohortPolicy {
     LowerPriority,
 }
 
-/// Whether the queue is open. None: it is; Hold: nothing more starts, what runs goes
+/// State of the queue. None: it is open; Hold: nothing more starts, what runs goes
 /// on; HoldAndDrain: nothing more starts, and what runs is preempted. Absent: None.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum StopPolicy {

@@ -1,7 +1,7 @@
 //! A resolved TrainingJob in; the Kubernetes objects and what they demand out.
 //!
 //! [`compile`] cannot fail and touches nothing: no client, no clock, no
-//! randomness. What it makes is a function of the job, of what the caller
+//! randomness. Its result is a function of the job, of what the caller
 //! found in the cluster for it ([`Surroundings`]) and of the operator's
 //! [`Settings`], so that `trellis plan`, the controller and the tests all see
 //! the same objects.

@@ -116,7 +116,7 @@ pub struct TrainingJobSpec {
     #[schemars(length(max = 253))]
     #[x_kube(validation = rules::PRIORITY_CLASS.cel(), validation = rules::SYSTEM_PRIORITY.cel())]
     pub priority_class_name: Option<String>,
-    /// Whether it may be a victim of preemption. Absent: Preemptible.
+    /// Protection from preemption. Absent: Preemptible.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preemptibility: Option<Preemptibility>,
     /// Seconds for which the job is no victim of preemption once it has its place; its queue may bound them. Absent: 0.
@@ -183,7 +183,7 @@ pub struct TrainingJobSpec {
     /// When the job counts as complete. Absent: when all pods have succeeded, or rank 0 where there are servers or a launcher.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub success: Option<Success>,
-    /// What becomes of the pods, and of all else that the job has made, once it has ended.
+    /// Removal of the pods, and of all else that the job has made, after its end.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(dive)]
     pub cleanup: Option<Cleanup>,
@@ -261,7 +261,7 @@ pub enum PlacementPolicy {
     Spread,
 }
 
-/// Whether a gang may be a victim of preemption. Preemptible: it may; ProtectedWithinQuota: it is
+/// Protection of a gang from preemption. Preemptible: it may be a victim; ProtectedWithinQuota: it is
 /// no victim while the protected gangs of its queue together stay within the queue's nominal
 /// quota; draining the queue evicts it all the same. Absent: Preemptible.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]

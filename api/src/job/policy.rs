@@ -60,7 +60,7 @@ pub enum SuccessPolicy {
     Leader,
 }
 
-/// What becomes of the pods, and of all else that the job has made, once it has ended.
+/// Removal of the pods, and of all else that the job has made, after its end.
 #[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
@@ -78,8 +78,8 @@ pub struct Cleanup {
     pub children_ttl_seconds: Option<i64>,
 }
 
-/// What becomes of pods that have finished, of a complete job (`podsOnSuccess`) or
-/// of a failed one (`podsOnFailure`). Delete: they go at once; Keep: they stay, with
+/// Removal of the finished pods of a complete job (`podsOnSuccess`) or of a failed one
+/// (`podsOnFailure`). Delete: they go at once; Keep: they stay, with
 /// their logs, until `childrenTTLSeconds`. Pods that still run are always stopped. Absent: Keep.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum PodCleanup {

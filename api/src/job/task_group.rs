@@ -114,7 +114,7 @@ pub struct TaskGroup {
     /// What its pods do, and who has rank 0. Absent: Worker.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub role: Option<Role>,
-    /// Whether the pods are part of the gang. Absent: Gang.
+    /// Membership of the pods in the gang. Absent: Gang.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub membership: Option<Membership>,
     /// Task groups, of those before this one, that the pods wait for: until they are Ready, or Complete.
@@ -166,7 +166,7 @@ pub enum Role {
     Evaluator,
 }
 
-/// Whether the pods of a group are part of the gang. Gang: they are; BestEffort: each comes once
+/// Membership of the pods of a group in the gang. Gang: they are part of it; BestEffort: each comes once
 /// the gang has its place and there is room for it, and none counts in the world size or for the
 /// success of the job. Absent: Gang.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]

@@ -32,10 +32,10 @@ pub struct PolicyTest {
     pub policies: Option<Vec<String>>,
 }
 
-/// What must come of a request. Allow: a permit of this object holds, and no forbid.
+/// Expected decision about a request. Allow: a permit of this object holds, and no forbid.
 /// Deny: a forbid holds, or no permit. Abstain: no permit and no forbid of this object holds,
-/// so that other policies decide. Of a JobPolicy, which has no
-/// permits that count: Allow is what none of its forbids denies.
+/// so that other policies decide. The permits of a
+/// JobPolicy do not count: for it, Allow means that none of its forbids denies the request.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExpectedDecision {
     /// Allowed.
@@ -139,7 +139,7 @@ pub struct TestResource {
     #[garde(inner(custom(rules::object_name)))]
     #[x_kube(validation = rules::OBJECT_NAME.cel())]
     pub service: Option<String>,
-    /// Of ConnectTo and AcceptFrom: ports, as in the network of a job. Absent: every port.
+    /// Ports of ConnectTo and AcceptFrom, as in the network of a job. Absent: every port.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "atomic"))]
     #[garde(length(max = 64), dive)]

@@ -112,7 +112,7 @@ pub(crate) fn other_field(violation: &Violation) -> Option<String> {
 pub struct Rule {
     cel: &'static str,
     message: &'static str,
-    /// Of a rule on a whole object: the field that it is about, such as `.spec.queueName`.
+    /// The field that a rule on a whole object is about, such as `.spec.queueName`.
     field: Option<&'static str>,
 }
 

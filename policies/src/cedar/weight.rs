@@ -1,4 +1,4 @@
-//! What the policies of one namespace may cost. The JobPolicies of a namespace decide
+//! Bounds on the cost of the policies of one namespace. The JobPolicies of a namespace decide
 //! how much work each of its requests is, and all namespaces share the operator's cores. So the
 //! number of objects, of policies and of steps is bounded before anything is parsed.
 

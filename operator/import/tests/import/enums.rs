@@ -145,7 +145,7 @@ fn a_weight_is_the_same_here() {
     assert_eq!(notes(&text("2500m")), Vec::<String>::new());
     assert_eq!(object(&text("2500m"))["spec"]["weight"], "2500m");
     assert!(notes(&text("300u"))[0].contains("rounded up to thousandths"));
-    // What is absent is 1 in both.
+    // An absent weight is 1 in both.
     assert_eq!(object(&text("1"))["spec"]["weight"], json!(null));
 }
 

@@ -25,11 +25,10 @@ impl Engine {
     /// more can start. Between queues: how far up the tree each must borrow, then which has
     /// had least for its weight, then which has the older gang; within a queue:
     /// priority, submission and name. A gang that cannot start does not keep those
-    /// behind it from starting, unless its queue is strict. What is surplus starts
-    /// when nobody else does, in the same order.
+    /// behind it from starting, unless its queue is strict. Surplus starts
+    /// when no gang does, in the same order.
     ///
-    /// A gang that would have to leave its place for another one in the same cycle does not
-    /// start.
+    /// A gang does not start if the same cycle would preempt it for another gang.
     ///
     /// First come the gangs that start, in that order, then those whose reason to
     /// wait is another than was last told. Where nothing has changed this costs

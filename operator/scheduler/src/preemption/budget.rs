@@ -42,7 +42,7 @@ pub(crate) struct Budget<'c> {
     /// What may be asked of queues, and how much may leave before that is to be
     /// looked at again.
     claims: BTreeMap<(QueueIdx, View), Option<(Claimed, i128)>>,
-    /// Whether the queue would borrow some of what it lacks. None: to be looked at.
+    /// True if the queue would borrow some of what it lacks. None: not computed yet.
     borrows: Option<bool>,
 }
 
@@ -347,7 +347,7 @@ impl<'c> Budget<'c> {
         borrows
     }
 
-    /// What may be asked of queues is to be looked at again.
+    /// Claims, and what the queue borrows, are to be computed again.
     fn forget_claims(&mut self) {
         self.claims.clear();
         self.borrows = None;

@@ -152,7 +152,7 @@ proptest! {
     }
 }
 
-/// What the last cycle decides if there is one after each event.
+/// Decisions of the last cycle, with one cycle after each event.
 fn after(engine: &mut Engine, events: impl IntoIterator<Item = Event>) -> Vec<String> {
     let mut last = Vec::new();
     for event in events {

@@ -79,11 +79,11 @@ pub struct Next {
     pub wish: Wish<Attempt>,
     /// Look again then, if nothing happens before.
     pub again: Option<Timestamp>,
-    /// What is to be removed because a time to live is over.
+    /// Objects to remove because a time to live is over.
     pub expired: Expired,
 }
 
-/// What of an ended job is to be removed.
+/// Objects of an ended job that are to be removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Expired {
     /// Nothing yet.
