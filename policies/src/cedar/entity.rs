@@ -183,12 +183,13 @@ fn endpoint(far: &Far) -> Result<(String, Attributes), Unmade> {
             (id, None, Some(text(namespace)), Some(text(name)))
         }
     };
-    let is_range = |port: &NetworkPort| port.last() != port.port;
-    let has_port_range = far.endpoint.ports.iter().any(is_range);
-    let mut ports: Vec<_> = far.endpoint.ports.iter().collect();
-    ports.sort_unstable();
-    let mut written: Vec<_> = ports.into_iter().map(NetworkPort::to_string).collect();
-    written.dedup();
+    let mut ports = far.endpoint.ports.clone();
+    let has_port_range = ports.iter().any(|port| port.last() != port.port);
+    // `{port: 443}` and `{port: 443, endPort: 443, protocol: TCP}` are one.
+    let meaning = |port: &NetworkPort| (port.port, port.last(), port.protocol());
+    ports.sort_unstable_by_key(meaning);
+    ports.dedup_by_key(|port| meaning(port));
+    let written: Vec<_> = ports.iter().map(NetworkPort::to_string).collect();
     let (id, ports) = if written.is_empty() {
         (id, None)
     } else {

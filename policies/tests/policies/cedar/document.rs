@@ -113,3 +113,31 @@ fn what_is_easily_got_wrong() {
         assert_eq!(decide(&policies, "ml", &ask).verdict, verdict, "{said}");
     }
 }
+
+/// Ports are part of the id of an Endpoint: in one order, and each of them once.
+#[test]
+fn ports_of_one_meaning_have_one_id() {
+    use trellis_api::job::{NetworkPort, Protocol};
+    use trellis_compiler::{Endpoint, Peer};
+    use trellis_policies::cedar::{Ask, Far, Verdict};
+    let text = "permit(principal, action, \
+        resource == Trellis::Endpoint::\"cidr/10.0.0.0/8:443/TCP,443/UDP\");";
+    let policies = set(vec![cluster("one", text)]);
+    let written_out = NetworkPort {
+        port: 443,
+        end_port: Some(443),
+        protocol: Some(Protocol::Tcp),
+    };
+    let udp = NetworkPort {
+        protocol: Some(Protocol::Udp),
+        ..NetworkPort::tcp(443)
+    };
+    let ask = Ask::ConnectTo(Far {
+        endpoint: Endpoint {
+            peer: Peer::Cidr("10.0.0.0/8".to_owned()),
+            ports: vec![written_out, udp, NetworkPort::tcp(443)],
+        },
+        namespace: "ml".to_owned(),
+    });
+    assert_eq!(decide(&policies, "ml", &ask).verdict, Verdict::Allowed);
+}
