@@ -133,6 +133,9 @@ mod tests {
     use super::*;
     use serde_json::Value;
 
+    /// Path of the words that a condition's status may have.
+    const CONDITION_STATUS: &str = "/conditions/items/properties/status/enum";
+
     fn walk(value: &Value, path: &str, visit: &mut impl FnMut(&str, &Value)) {
         visit(path, value);
         match value {
@@ -180,9 +183,9 @@ mod tests {
                     assert_eq!(named, None, "{path}");
                 }
                 // The status words of a condition are Kubernetes' own; they are quoted strings.
-                let of_condition = path.ends_with("/conditions/items/properties/status/enum");
                 let word = value.as_str().filter(|word| is_one(word));
-                let word = word.filter(|_| path.ends_with("/enum") && !of_condition);
+                let word =
+                    word.filter(|_| path.ends_with("/enum") && !path.ends_with(CONDITION_STATUS));
                 assert_eq!(word, None, "{path}");
             });
         }
@@ -198,8 +201,7 @@ mod tests {
             // Kubernetes' own Condition is closed by Kubernetes: True, False, Unknown.
             let status = &schema["properties"]["status"];
             walk(status, "", &mut |path, value| {
-                let of_condition = path.ends_with("/conditions/items/properties/status/enum");
-                let is_closed = path.ends_with("/enum") && !of_condition;
+                let is_closed = path.ends_with("/enum") && !path.ends_with(CONDITION_STATUS);
                 assert!(!is_closed, "{path}: {value}");
                 if path.ends_with("/phase/maxLength") || path == "/properties/reason/maxLength" {
                     words += 1;

@@ -3,13 +3,9 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Container;
-use trellis_api::job::TaskGroup;
+use trellis_api::job::{ResourceRequirements, TaskGroup};
 use trellis_api::quantity::Amount;
 use trellis_api::{ComputeResources, Quantity};
-
-const CPU: &str = "cpu";
-const MEMORY: &str = "memory";
-const EPHEMERAL_STORAGE: &str = "ephemeral-storage";
 
 /// More than any node has, and still countable in thousandths. It stands in
 /// for a quantity that cannot be read, which validation refuses: should one
@@ -21,20 +17,10 @@ const FITS_NOWHERE: Amount = Amount::from_units(i64::MAX / 1000);
 /// Devices of which none are asked are left out. `gpus` has the last word on
 /// its resource, should `limits` name it too.
 pub(crate) fn of(group: &TaskGroup, compute: &ComputeResources) -> BTreeMap<String, Quantity> {
-    let asked = &group.resources;
-    let mut resources = BTreeMap::from([
-        (CPU.to_owned(), compute.cpu.quantity.clone()),
-        (MEMORY.to_owned(), compute.memory.quantity.clone()),
-    ]);
-    if let Some(disk) = asked.ephemeral_storage() {
-        resources.insert(EPHEMERAL_STORAGE.to_owned(), disk.clone());
-    }
-    resources.extend(
-        asked
-            .devices()
-            .filter(|(_, count)| amount(count) != Amount::ZERO)
-            .map(|(name, count)| (name.clone(), count.clone())),
-    );
+    let mut resources = group.resources.limits.clone();
+    resources.retain(|_, quantity| amount(quantity) != Amount::ZERO);
+    resources.insert("cpu".to_owned(), compute.cpu.quantity.clone());
+    resources.insert("memory".to_owned(), compute.memory.quantity.clone());
     if group.gpus() > 0 {
         resources.insert(
             group.gpu_resource().to_owned(),
@@ -111,7 +97,7 @@ pub(crate) fn devices(resources: &BTreeMap<String, Quantity>) -> impl Iterator<I
     resources
         .keys()
         .map(String::as_str)
-        .filter(|name| ![CPU, MEMORY, EPHEMERAL_STORAGE].contains(name))
+        .filter(|name| !ResourceRequirements::NO_DEVICES.contains(name))
 }
 
 /// What a quantity is worth.

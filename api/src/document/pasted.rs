@@ -1,6 +1,11 @@
 //! Fields that people paste from a Job, JobSet, PyTorchJob or Volcano Job, and what to write
 //! instead.
 
+use std::borrow::Cow;
+
+use crate::job::ResourceRequirements;
+use crate::rules;
+
 /// Fields of the spec of those jobs.
 const OF_SPEC: &[(&[&str], &str)] = &[
     (
@@ -127,9 +132,10 @@ const OF_PORT: &[(&[&str], &str)] = &[
     ),
 ];
 
-/// What to write instead of a field of that name, where these are the known ones.
-pub(super) fn instead(name: &str, known: &[&str]) -> Option<&'static str> {
+/// The text to write instead of a field of that name, where these are the known ones.
+pub(super) fn instead(name: &str, known: &[&str]) -> Option<Cow<'static, str>> {
     let table = match known {
+        ["limits", "requests", "claims"] => return instead_of_amount(name),
         _ if known.contains(&"taskGroups") => OF_SPEC,
         _ if known.contains(&"gpuResource") => OF_GROUP,
         _ if known.contains(&"claimName") => OF_MOUNT,
@@ -139,5 +145,15 @@ pub(super) fn instead(name: &str, known: &[&str]) -> Option<&'static str> {
         _ => return None,
     };
     let row = table.iter().find(|(names, _)| names.contains(&name));
-    row.map(|(_, instead)| *instead)
+    row.map(|(_, instead)| Cow::Borrowed(*instead))
+}
+
+/// The same, of an amount that stands beside `limits` and not in it.
+fn instead_of_amount(name: &str) -> Option<Cow<'static, str>> {
+    let is_amount = ResourceRequirements::NO_DEVICES.contains(&name) || name.contains('/');
+    match is_amount {
+        _ if rules::is_gpu(name) => Some("set gpus of the task group".into()),
+        true => Some(format!("write resources.limits.{name}").into()),
+        false => None,
+    }
 }

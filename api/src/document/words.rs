@@ -2,9 +2,7 @@
 
 use super::pasted;
 use crate::Quantity;
-use crate::job::ResourceRequirements;
 use crate::quantity::Amount;
-use crate::rules;
 
 /// What is said of an unknown field where the known ones are not to be had.
 pub(crate) const UNKNOWN_FIELD: &str = "is no known field: correct its name or remove it";
@@ -110,14 +108,6 @@ fn is_short_for(name: &str, word: &str) -> bool {
 
 fn unknown_field(name: &str, known: &[&str]) -> String {
     // What people know from a container's resources.
-    let is_amount = |name| ResourceRequirements::NO_DEVICES.contains(&name);
-    let of_resources = known == ["limits", "requests", "claims"];
-    if of_resources && rules::is_gpu(name) {
-        return "is no known field: set gpus of the task group".to_owned();
-    }
-    if of_resources && (is_amount(name) || name.contains('/')) {
-        return format!("is no known field: write resources.limits.{name}");
-    }
     if let Some(instead) = pasted::instead(name, known) {
         return format!("is no known field: {instead}");
     }

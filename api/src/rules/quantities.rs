@@ -16,11 +16,33 @@ pub const GPUS: Rule = Rule::new(
     "self >= 0 && self <= 64",
     "must be 0 to 64 whole devices for each pod: raise replicas for more",
 );
+/// CEL: an amount of bytes of at least 1Mi, since less is a unit that was forgotten, and at most
+/// 1Pi.
+macro_rules! bytes_of_pod {
+    ($value:literal) => {
+        concat!(
+            "type(",
+            $value,
+            ") == int ? (",
+            $value,
+            " >= 1048576 && ",
+            $value,
+            " <= 1125899906842624) : (isQuantity(string(",
+            $value,
+            ")) && !quantity(string(",
+            $value,
+            ")).isLessThan(quantity('1Mi')) && !quantity(string(",
+            $value,
+            ")).isGreaterThan(quantity('1Pi')))"
+        )
+    };
+}
+/// Words of the rules on such amounts.
+const BYTES_OF_POD: &str =
+    "must be an amount of bytes of at least 1Mi and at most 1Pi, with its unit, such as 16Gi";
+
 /// Memory or disk: at least 1Mi, since less is a unit that was forgotten, at most 1Pi.
-pub const MEMORY: Rule = Rule::new(
-    "type(self) == int ? (self >= 1048576 && self <= 1125899906842624) : (isQuantity(string(self)) && !quantity(string(self)).isLessThan(quantity('1Mi')) && !quantity(string(self)).isGreaterThan(quantity('1Pi')))",
-    "must be an amount of bytes of at least 1Mi and at most 1Pi, with its unit, such as 16Gi",
-);
+pub const MEMORY: Rule = Rule::new(bytes_of_pod!("self"), BYTES_OF_POD);
 /// CPU of a pod: more than nothing, at most 100,000 cores.
 pub const LIMIT_CPU: Rule = Rule::new(
     "!('cpu' in self) || (type(self['cpu']) == int ? (self['cpu'] > 0 && self['cpu'] <= 100000) : (isQuantity(string(self['cpu'])) && quantity(string(self['cpu'])).isGreaterThan(quantity('0')) && !quantity(string(self['cpu'])).isGreaterThan(quantity('100k'))))",
@@ -29,14 +51,22 @@ pub const LIMIT_CPU: Rule = Rule::new(
 .at(".cpu");
 /// Memory of a pod, as [`MEMORY`].
 pub const LIMIT_MEMORY: Rule = Rule::new(
-    "!('memory' in self) || (type(self['memory']) == int ? (self['memory'] >= 1048576 && self['memory'] <= 1125899906842624) : (isQuantity(string(self['memory'])) && !quantity(string(self['memory'])).isLessThan(quantity('1Mi')) && !quantity(string(self['memory'])).isGreaterThan(quantity('1Pi'))))",
-    "must be an amount of bytes of at least 1Mi and at most 1Pi, with its unit, such as 16Gi",
+    concat!(
+        "!('memory' in self) || (",
+        bytes_of_pod!("self['memory']"),
+        ")"
+    ),
+    BYTES_OF_POD,
 )
 .at(".memory");
 /// Local disk of a pod, as [`MEMORY`].
 pub const LIMIT_DISK: Rule = Rule::new(
-    "!('ephemeral-storage' in self) || (type(self['ephemeral-storage']) == int ? (self['ephemeral-storage'] >= 1048576 && self['ephemeral-storage'] <= 1125899906842624) : (isQuantity(string(self['ephemeral-storage'])) && !quantity(string(self['ephemeral-storage'])).isLessThan(quantity('1Mi')) && !quantity(string(self['ephemeral-storage'])).isGreaterThan(quantity('1Pi'))))",
-    "must be an amount of bytes of at least 1Mi and at most 1Pi, with its unit, such as 16Gi",
+    concat!(
+        "!('ephemeral-storage' in self) || (",
+        bytes_of_pod!("self['ephemeral-storage']"),
+        ")"
+    ),
+    BYTES_OF_POD,
 )
 .at("['ephemeral-storage']");
 /// Devices beside the GPUs.

@@ -5,79 +5,68 @@ use kube::Api;
 use kube::api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use trellis_api::TrainingJob;
+use trellis_e2e::site::Site;
 
 use super::{shared, site};
 
-fn group(name: &str, more: Value) -> Value {
-    let mut group = json!({"name": name});
-    let fields = more.as_object().unwrap().clone();
-    group.as_object_mut().unwrap().extend(fields);
-    group
+/// Applies the job "j" of one task group.
+async fn apply(site: &Site, manager: &str, group: Value) -> kube::Result<TrainingJob> {
+    let job = json!({
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
+        "metadata": {"name": "j"}, "spec": {"taskGroups": [group]},
+    });
+    let params = PatchParams::apply(manager);
+    let jobs = site.api::<TrainingJob>();
+    jobs.patch("j", &params, &Patch::Apply(&job)).await
+}
+
+/// The keys of the entries of its lists: mounts, variables, ports, Secrets to pull with.
+fn keys(job: &TrainingJob) -> Vec<String> {
+    let group = &job.spec.task_groups[0];
+    let mounts = group.mounts.iter().map(|mount| mount.path.clone());
+    let env = group.env.iter().map(|variable| variable.name.clone());
+    let ports = group.ports.iter().map(|port| port.name.clone());
+    let secrets = group.image_pull_secrets.iter();
+    let secrets = secrets.map(|secret| secret.name.clone());
+    mounts.chain(env).chain(ports).chain(secrets).collect()
 }
 
 #[tokio::test]
 async fn two_appliers_merge_lists_by_key() {
     let site = site("appliers", 0).await;
-    let jobs = site.api::<TrainingJob>();
-    let apply = async |manager: &str, more: Value, image: bool| {
-        let mut group = group("worker", more);
-        if image {
-            group["image"] = json!("train:1");
-            group["resources"] = json!({"limits": {"cpu": 1, "memory": "1Gi"}});
-        }
-        let job = json!({
-            "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
-            "metadata": {"name": "j"}, "spec": {"taskGroups": [group]},
-        });
-        let params = PatchParams::apply(manager);
-        jobs.patch("j", &params, &Patch::Apply(&job)).await
-    };
-    let own = json!({
-        "mounts": [{"path": "/a", "emptyDir": {}}], "env": [{"name": "A", "value": "1"}],
-        "ports": [{"name": "a", "port": 1}], "imagePullSecrets": [{"name": "a"}],
+    let bare = json!({
+        "name": "worker", "image": "train:1",
+        "resources": {"limits": {"cpu": 1, "memory": "1Gi"}},
     });
-    apply("base", own, true).await.unwrap();
-    let more = json!({
-        "mounts": [{"path": "/b", "emptyDir": {}}], "env": [{"name": "B", "value": "2"}],
-        "ports": [{"name": "b", "port": 2}], "imagePullSecrets": [{"name": "b"}],
+    let mut base = bare.clone();
+    base["mounts"] = json!([{"path": "/a", "emptyDir": {}}]);
+    base["env"] = json!([{"name": "A", "value": "1"}]);
+    base["ports"] = json!([{"name": "port-a", "port": 1}]);
+    base["imagePullSecrets"] = json!([{"name": "secret-a"}]);
+    let overlay = json!({
+        "name": "worker", "mounts": [{"path": "/b", "emptyDir": {}}],
+        "env": [{"name": "B", "value": "2"}], "ports": [{"name": "port-b", "port": 2}],
+        "imagePullSecrets": [{"name": "secret-b"}],
     });
-    let both = apply("overlay", more, false).await.unwrap();
-    let keys = |job: &TrainingJob| {
-        let group = &job.spec.task_groups[0];
-        let paths: Vec<_> = group.mounts.iter().map(|m| m.path.clone()).collect();
-        let names: Vec<_> = group.env.iter().map(|v| v.name.clone()).collect();
-        let ports: Vec<_> = group.ports.iter().map(|p| p.port).collect();
-        let secrets: Vec<_> = group
-            .image_pull_secrets
-            .iter()
-            .map(|s| s.name.clone())
-            .collect();
-        (paths, names, ports, secrets)
-    };
-    let of = |paths: &[&str], names: &[&str], ports: &[i32], secrets: &[&str]| {
-        let texts = |list: &[&str]| list.iter().map(|t| (*t).to_owned()).collect::<Vec<_>>();
-        (texts(paths), texts(names), ports.to_vec(), texts(secrets))
-    };
-    assert_eq!(
-        keys(&both),
-        of(&["/a", "/b"], &["A", "B"], &[1, 2], &["a", "b"])
-    );
-    // Another value for an entry of the first is a conflict, not an overwrite.
-    let stolen = json!({"mounts": [{"path": "/a", "emptyDir": {"sizeLimit": "1Gi"}}]});
-    let merged = apply("overlay", stolen, false).await.unwrap();
-    assert_eq!(keys(&merged), of(&["/a"], &["A"], &[1], &["a"]));
-    let other = json!({"env": [{"name": "A", "value": "3"}]});
-    let error = apply("overlay", other, false)
-        .await
-        .unwrap_err()
-        .to_string();
+    apply(&site, "base", base).await.unwrap();
+    let both = apply(&site, "overlay", overlay).await.unwrap();
+    let all = [
+        "/a", "/b", "A", "B", "port-a", "port-b", "secret-a", "secret-b",
+    ];
+    assert_eq!(keys(&both), all);
+    // Another value of a field that the first applier owns is a conflict.
+    let conflict = json!({"name": "worker", "env": [{"name": "A", "value": "3"}]});
+    let refused = apply(&site, "overlay", conflict).await;
+    let error = refused.unwrap_err().to_string();
     assert!(error.contains("conflict"), "{error}");
-    // What one of them leaves out goes, and no more.
-    let without = apply("base", json!({}), true).await.unwrap();
-    let group = &without.spec.task_groups[0];
-    assert_eq!((group.env.len(), group.ports.len()), (0, 0));
-    let mounts: Vec<_> = group.mounts.iter().map(|m| m.path.as_str()).collect();
-    assert_eq!(mounts, ["/a"]);
+    // A field that no applier owns is added. The entries that the second applier leaves out go.
+    let limit = json!({"emptyDir": {"sizeLimit": "1Gi"}, "path": "/a"});
+    let limited = json!({"name": "worker", "mounts": [limit]});
+    let merged = apply(&site, "overlay", limited).await.unwrap();
+    assert_eq!(keys(&merged), ["/a", "A", "port-a", "secret-a"]);
+    // The entries of the first go as well, but for the one that both own.
+    let without = apply(&site, "base", bare).await.unwrap();
+    assert_eq!(keys(&without), ["/a"]);
 }
 
 /// A field with null counts as absent, and null is not stored.
@@ -90,11 +79,8 @@ async fn null_is_not_stored() {
     let kind = ApiResource::erase::<TrainingJob>(&());
     let jobs = Api::<DynamicObject>::namespaced_with(shared().await.client(), site.name(), &kind);
     let job: DynamicObject = serde_json::from_value(job).unwrap();
-    let stored = jobs
-        .create(&PostParams::default(), &job)
-        .await
-        .unwrap()
-        .data;
+    let stored = jobs.create(&PostParams::default(), &job).await.unwrap();
+    let stored = stored.data;
     assert_eq!(stored["spec"].get("queueName"), None);
     assert_eq!(stored["spec"]["taskGroups"][0].get("mounts"), None);
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::admission::Start;
+use super::keeping::Lifted;
 use super::preempt::Leaver;
 use super::ways::Way;
 use super::withdrawing::CyclePlacements;
@@ -192,12 +193,7 @@ impl Engine {
         let lifted = self.lift(at);
         let mut log = UndoLog::default();
         match self.try_to_admit(at, now, &mut log) {
-            Some(Ok(Start::Now(way, groups))) => {
-                self.note_placement(at, lifted.is_some());
-                self.spend(lifted);
-                let gang = Arc::clone(&self.state(at)?.gang);
-                Some(self.commit(at, &gang, &way, groups))
-            }
+            Some(Ok(Start::Now(way, groups))) => self.start_now(at, lifted, &way, groups),
             Some(Ok(Start::After(plan))) => {
                 self.put_back(lifted);
                 self.carry_out(at, *plan, now)
@@ -214,14 +210,23 @@ impl Engine {
         }
     }
 
-    /// Keeps the place that has been found.
-    pub(super) fn commit(
+    /// A gang starts at once, on the place that has been found. `lifted`: the place that was kept
+    /// for it.
+    pub(super) fn start_now(
         &mut self,
         at: GangIdx,
-        gang: &Arc<Gang>,
+        lifted: Option<Box<Lifted>>,
         way: &Way,
         groups: Vec<Runs>,
-    ) -> Decision {
+    ) -> Option<Decision> {
+        self.note_placement(at, lifted.is_some());
+        self.spend(lifted);
+        let gang = Arc::clone(&self.state(at)?.gang);
+        Some(self.commit(at, &gang, way, groups))
+    }
+
+    /// Keeps the place that has been found.
+    fn commit(&mut self, at: GangIdx, gang: &Arc<Gang>, way: &Way, groups: Vec<Runs>) -> Decision {
         self.refusals.clear();
         self.raise(way.shape.total.iter().copied(), Signal::Taken);
         let score = self.score(&way.shape, &groups);

@@ -62,9 +62,10 @@ impl Engine {
         let (new, old): (Vec<Leaver>, Vec<Leaver>) = std::mem::take(&mut plan.victims)
             .into_iter()
             .partition(|leaver| placed.contains_key(&leaver.gang));
-        let may_withdraw = self.cycle_placements.count < WITHDRAWN
+        let may_withdraw = !new.is_empty()
+            && self.cycle_placements.count < WITHDRAWN
             && (!old.is_empty() || self.can_start_without(at, &plan, &new));
-        if new.is_empty() || !may_withdraw {
+        if !may_withdraw {
             plan.victims = new.into_iter().chain(old).collect();
             return self.nominate_by(at, plan);
         }
@@ -75,10 +76,7 @@ impl Engine {
         let lifted = self.lift(at);
         let mut log = UndoLog::default();
         if let Some(Ok(Start::Now(way, groups))) = self.try_to_admit(at, now, &mut log) {
-            self.note_placement(at, lifted.is_some());
-            self.spend(lifted);
-            let gang = Arc::clone(&self.state(at)?.gang);
-            return Some(self.commit(at, &gang, &way, groups));
+            return self.start_now(at, lifted, &way, groups);
         }
         self.put_back(lifted);
         if !plan.victims.is_empty() {

@@ -51,11 +51,10 @@ impl Evaluation<'_> {
             .as_ref()
             .map_or(self.o.now, |t| t.0);
         let of_job = self.o.spec.ttl_seconds_after_finished;
+        // Children go with their job at the latest.
+        let of_children = cleanup.children_ttl_seconds.into_iter().chain(of_job).min();
         let of_job = of_job.map(|ttl| after(ended, ttl));
-        // As in batch/v1, what a job has made lives as long as the job where nothing else is said.
-        let children = cleanup.children_ttl_seconds;
-        let children = children.or(self.o.spec.ttl_seconds_after_finished);
-        let of_children = after(ended, children.unwrap_or(DEFAULT_TTL));
+        let of_children = after(ended, of_children.unwrap_or(DEFAULT_TTL));
         let is_over = |expiry: jiff::Timestamp| expiry <= self.o.now;
         let expired = match of_job.is_some_and(is_over) {
             true => Expired::Job,
@@ -76,7 +75,7 @@ impl Evaluation<'_> {
                 keep: expired == Expired::Nothing && keeps,
                 hurry: complete || self.was_hurried(self.attempt()),
             },
-            again: again.filter(|_| expired != Expired::Job),
+            again,
             expired,
         }
     }

@@ -68,10 +68,7 @@ fn row(
             ..ObjectMeta::default()
         },
         parent: queue.spec.parent_name.clone(),
-        weight: {
-            let weight = queue.spec.weight.clone();
-            weight.unwrap_or_else(|| Quantity::from_units(1))
-        },
+        weight: (queue.spec.weight.clone()).unwrap_or_else(|| Quantity::from_units(1)),
         active: active.map(|condition| condition.status == "True"),
         reason: active.map(|condition| {
             let word = Value::String(condition.reason.clone());

@@ -10,6 +10,8 @@ mod lift;
 mod pods;
 mod seats;
 
+pub(super) use lift::Lifted;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
