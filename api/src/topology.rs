@@ -2,7 +2,6 @@
 
 use garde::Validate;
 use kube::{CustomResource, KubeSchema};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::rules;
@@ -22,7 +21,11 @@ use crate::rules;
     category = "trellis",
     derive = "PartialEq",
     doc = "Which nodes are close to each other.",
-    printcolumn(name = "Levels", type_ = "string", json_path = ".spec.levels"),
+    printcolumn(
+        name = "Levels",
+        type_ = "string",
+        json_path = ".spec.levels[*].nodeLabel"
+    ),
     printcolumn(
         name = "Age",
         type_ = "date",
@@ -32,44 +35,60 @@ use crate::rules;
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
 pub struct TopologySpec {
-    /// Keys of node labels, coarse to fine: block, rack, host. The domain of a
-    /// node at a level is told by its labels of that level and of all before it;
-    /// a node without one of them is in no domain of that level.
-    #[schemars(length(min = 1, max = 8), inner(length(min = 1, max = 317)))]
-    #[garde(custom(rules::topology_levels))]
-    #[x_kube(validation = rules::TOPOLOGY_LEVELS.cel(), validation = rules::UNIQUE_LEVELS.cel())]
-    pub levels: Vec<String>,
+    /// Levels, coarse to fine: block, rack, host. Nodes with the same labels of a
+    /// level and of all levels before it are one domain of that level; a node without
+    /// one of these labels is in no domain of it.
+    #[schemars(length(min = 1, max = 8))]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    #[garde(length(min = 1, max = 8), dive, custom(rules::unique_levels))]
+    #[x_kube(validation = rules::UNIQUE_LEVELS.cel(), validation = rules::UNIQUE_LEVEL_LABELS.cel())]
+    pub levels: Vec<TopologyLevel>,
 }
 
-/// How close pods are to be to each other.
+/// A level of a topology.
 #[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
-pub struct TopologyRequest {
-    /// A level of a Topology: the key of a node label.
-    #[schemars(length(min = 1, max = 317))]
-    #[garde(custom(rules::topology_level))]
-    #[x_kube(validation = rules::TOPOLOGY_LEVEL.cel())]
-    pub level: String,
-    /// Whether it must be so. Absent: Required.
+pub struct TopologyLevel {
+    /// Name by which jobs ask for the level, such as `rack`. Jobs that name levels by
+    /// it run in every cluster that has a level of that name. Absent: `nodeLabel`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub mode: Option<TopologyMode>,
+    #[schemars(length(min = 1, max = 317))]
+    #[garde(inner(custom(rules::topology_level)))]
+    #[x_kube(validation = rules::TOPOLOGY_LEVEL.cel())]
+    pub name: Option<String>,
+    /// Key of the node label whose values are the domains of the level.
+    #[schemars(length(min = 1, max = 317))]
+    #[garde(custom(rules::level_label))]
+    #[x_kube(validation = rules::LEVEL_LABEL.cel())]
+    pub node_label: String,
 }
 
-/// Whether it must be so. Absent: Required.
-#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum TopologyMode {
-    /// All pods are in one domain of the level, or wait.
-    #[default]
-    Required,
-    /// As few domains of the level as can be.
-    Preferred,
-}
-
-impl TopologyRequest {
-    /// The mode, Required where none is given.
+impl TopologyLevel {
+    /// The name by which jobs ask for the level.
     #[must_use]
-    pub fn mode(&self) -> TopologyMode {
-        self.mode.unwrap_or_default()
+    pub fn name(&self) -> &str {
+        self.name.as_deref().unwrap_or(&self.node_label)
     }
+}
+
+/// How close pods are to be to each other: `required`, `preferred`, or both.
+#[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[garde(allow_unvalidated)]
+#[x_kube(validation = rules::SOME_LEVEL.cel())]
+pub struct TopologyRequest {
+    /// Name of a level of a Topology: all pods are in one domain of it, or wait.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 317))]
+    #[garde(inner(custom(rules::topology_level)), custom(rules::some_level(self)))]
+    #[x_kube(validation = rules::TOPOLOGY_LEVEL.cel())]
+    pub required: Option<String>,
+    /// Name of a level of a Topology: the pods are in as few domains of it as possible.
+    /// Beside `required`, a finer level of the same Topology.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 317))]
+    #[garde(inner(custom(rules::topology_level)))]
+    #[x_kube(validation = rules::TOPOLOGY_LEVEL.cel())]
+    pub preferred: Option<String>,
 }

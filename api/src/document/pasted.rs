@@ -35,6 +35,10 @@ const OF_SPEC: &[(&[&str], &str)] = &[
         "write each of its groups of pods as a task group, or let trellis import turn the whole object",
     ),
     (&["runPolicy"], "write cleanup, deadlines and restart"),
+    (
+        &["networkTopology", "topologyConstraint"],
+        "write topology, with the name of a level of a Topology as required or preferred",
+    ),
     (&["schedulerName"], "leave it out"),
 ];
 
@@ -123,6 +127,20 @@ const OF_SOURCE: &[(&[&str], &str)] = &[(
     "write the variable into podTemplate, in the container main",
 )];
 
+/// Fields of the topology constraints of other schedulers.
+const OF_TOPOLOGY: &[(&[&str], &str)] = &[
+    (&["requiredTopologyLevel"], "write required"),
+    (&["preferredTopologyLevel"], "write preferred"),
+    (
+        &["topology", "topologyName"],
+        "leave it out: the name of a level finds its Topology",
+    ),
+    (
+        &["mode", "highestTierAllowed", "highestTierName", "level"],
+        "write the name of a level of a Topology as required or preferred",
+    ),
+];
+
 /// Fields of the ports of containers.
 const OF_PORT: &[(&[&str], &str)] = &[
     (&["containerPort"], "write port"),
@@ -136,6 +154,7 @@ const OF_PORT: &[(&[&str], &str)] = &[
 pub(super) fn instead(name: &str, known: &[&str]) -> Option<Cow<'static, str>> {
     let table = match known {
         ["limits", "requests", "claims"] => return instead_of_amount(name),
+        ["required", "preferred"] => OF_TOPOLOGY,
         _ if known.contains(&"taskGroups") => OF_SPEC,
         _ if known.contains(&"gpuResource") => OF_GROUP,
         _ if known.contains(&"claimName") => OF_MOUNT,

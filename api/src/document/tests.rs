@@ -1,4 +1,5 @@
 mod habits;
+mod short;
 
 use super::*;
 use crate::{TrainingJob, TrainingQueue};

@@ -5,21 +5,32 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Rule;
 use super::names::is_name;
 use crate::names::is_reserved_key;
+use crate::topology::{TopologyLevel, TopologyRequest};
 
-/// A level of a topology.
+/// The name of a level of a topology.
 pub const TOPOLOGY_LEVEL: Rule = Rule::new(
+    "self.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$')",
+    "must be the name of a level of a Topology, such as rack or topology.kubernetes.io/zone: an optional domain and /, then at most 63 letters, digits, -, _ and .",
+);
+/// The label of a level of a topology.
+pub const LEVEL_LABEL: Rule = Rule::new(
     "self.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$')",
     "must be the key of a node label, such as topology.kubernetes.io/zone: an optional domain and /, then at most 63 letters, digits, -, _ and .",
 );
-/// Levels of a topology.
-pub const TOPOLOGY_LEVELS: Rule = Rule::new(
-    "size(self) >= 1 && size(self) <= 8 && self.all(k, k.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$'))",
-    "must be 1 to 8 keys of node labels, coarse to fine, each an optional domain and /, then at most 63 letters, digits, -, _ and .",
-);
-/// A level stands in one place.
+/// Each level of a topology has a name of its own.
 pub const UNIQUE_LEVELS: Rule = Rule::new(
-    "self.all(k, self.exists_one(o, o == k))",
-    "levels must be different keys: remove the one that stands twice",
+    "self.all(k, self.exists_one(o, (has(o.name) ? o.name : o.nodeLabel) == (has(k.name) ? k.name : k.nodeLabel)))",
+    "two levels must not have the same name: rename or remove one",
+);
+/// Each level of a topology has a label of its own.
+pub const UNIQUE_LEVEL_LABELS: Rule = Rule::new(
+    "self.all(k, self.exists_one(o, o.nodeLabel == k.nodeLabel))",
+    "two levels must not have the same nodeLabel: remove one",
+);
+/// A request for closeness names a level.
+pub const SOME_LEVEL: Rule = Rule::new(
+    "has(self.required) || has(self.preferred)",
+    "must have required, preferred or both: name a level of a Topology, or remove topology",
 );
 /// Keys of labels and annotations.
 pub const METADATA_KEYS: Rule = Rule::new(
@@ -105,12 +116,25 @@ pub fn topology_level(key: &str, _: &()) -> garde::Result {
     TOPOLOGY_LEVEL.holds(is_qualified_name(key))
 }
 
-/// [`TOPOLOGY_LEVELS`] and [`UNIQUE_LEVELS`].
-pub fn topology_levels(keys: &[String], _: &()) -> garde::Result {
-    let some = (1..=8).contains(&keys.len());
-    TOPOLOGY_LEVELS.holds(some && keys.iter().all(|k| is_qualified_name(k)))?;
-    let different: BTreeSet<_> = keys.iter().collect();
-    UNIQUE_LEVELS.holds(different.len() == keys.len())
+/// [`LEVEL_LABEL`].
+pub fn level_label(key: &str, _: &()) -> garde::Result {
+    LEVEL_LABEL.holds(is_qualified_name(key))
+}
+
+/// [`UNIQUE_LEVELS`] and [`UNIQUE_LEVEL_LABELS`].
+pub fn unique_levels(levels: &[TopologyLevel], _: &()) -> garde::Result {
+    let names: BTreeSet<_> = levels.iter().map(TopologyLevel::name).collect();
+    UNIQUE_LEVELS.holds(names.len() == levels.len())?;
+    let labels: BTreeSet<_> = levels.iter().map(|level| &level.node_label).collect();
+    UNIQUE_LEVEL_LABELS.holds(labels.len() == levels.len())
+}
+
+/// [`SOME_LEVEL`].
+pub fn some_level<'a, T>(
+    request: &'a TopologyRequest,
+) -> impl FnOnce(&T, &()) -> garde::Result + 'a {
+    let some = request.required.is_some() || request.preferred.is_some();
+    move |_, ()| SOME_LEVEL.holds(some)
 }
 
 /// [`METADATA_KEYS`] and [`RESERVED_KEYS`].

@@ -112,7 +112,7 @@ pub struct Shortage {
     /// How many of them there is room for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub room: Option<i64>,
-    /// The level of a topology: the key of a node label.
+    /// Name of the level of a Topology.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub level: Option<String>,
     /// The domain of that level that holds most of the pods.

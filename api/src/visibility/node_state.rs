@@ -66,9 +66,9 @@ pub struct NodeReason {
 pub struct NodeDomain {
     /// Name of the Topology.
     pub topology: String,
-    /// The level: the key of a node label.
+    /// Name of the level.
     pub level: String,
-    /// The domain: the value of that label.
+    /// The domain: the value of the node's label of that level.
     pub domain: String,
 }
 

@@ -60,8 +60,9 @@ fn every_field_that_shapes_an_object_changes_it() {
         "podMetadata: {annotations: {note: a}}",
         "preemptibility: ProtectedWithinQuota",
         "minRuntimeSeconds: 60",
-        "topology: {level: rack}",
-        "topology: {level: rack, mode: Preferred}",
+        "topology: {required: rack}",
+        "topology: {preferred: rack}",
+        "topology: {required: block, preferred: rack}",
     ];
     let group = [
         ", imagePullPolicy: Always",
@@ -91,7 +92,7 @@ fn every_field_that_shapes_an_object_changes_it() {
         ", affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: \
          {nodeSelectorTerms: [{matchExpressions: [{key: zone, operator: Exists}]}]}}}",
         ", tolerations: [{key: dedicated, operator: Exists}]",
-        ", topology: {level: rack}",
+        ", topology: {required: rack}",
     ];
     let replaced = [
         ("framework: PyTorch", "framework: None"),

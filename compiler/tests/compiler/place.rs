@@ -34,17 +34,17 @@ fn what_the_flavors_of_a_group_bring_comes_after_its_own_and_once() {
 #[test]
 fn a_pod_group_says_how_close_its_pods_are_to_be_and_when_it_may_be_preempted() {
     let group = "{name: w, image: i, resources: {limits: {cpu: 1, memory: 1Gi}}, \
-                 topology: {level: rack, mode: Preferred}}";
+                 topology: {preferred: rack}}";
     let said = compiled(job(&format!(
-        "preemptibility: ProtectedWithinQuota\nminRuntimeSeconds: 60\ntopology: {{level: block}}\ntaskGroups: [{group}]"
+        "preemptibility: ProtectedWithinQuota\nminRuntimeSeconds: 60\ntopology: {{required: block}}\ntaskGroups: [{group}]"
     )));
     assert_eq!(
         to_value(&said.pod_group().spec).unwrap(),
         json!({
             "minMember": 1, "queueName": "default", "priority": 0,
-            "preemptibility": "ProtectedWithinQuota", "minRuntimeSeconds": 60, "topology": {"level": "block"},
+            "preemptibility": "ProtectedWithinQuota", "minRuntimeSeconds": 60, "topology": {"required": "block"},
             "groups": [{"name": "w", "count": 1, "resources": {"cpu": "1", "memory": "1Gi"},
-                "topology": {"level": "rack", "mode": "Preferred"}}],
+                "topology": {"preferred": "rack"}}],
         })
     );
     let silent = compiled(job(

@@ -6,6 +6,7 @@ mod gpus;
 mod logs;
 mod looks;
 mod others;
+mod peers;
 mod plugin;
 mod scene;
 mod watches;

@@ -233,7 +233,7 @@ async fn pods_beyond_the_gang_come_one_by_one_and_near_to_it() {
     let level = format!("{}.example/rack", site.name());
     let topology = json!({
         "apiVersion": "trellis.dev/v1alpha1", "kind": "Topology",
-        "metadata": {"name": site.name()}, "spec": {"levels": [level]},
+        "metadata": {"name": site.name()}, "spec": {"levels": [{"nodeLabel": level}]},
     });
     control_plane
         .apply_yaml(&topology.to_string())
@@ -242,7 +242,7 @@ async fn pods_beyond_the_gang_come_one_by_one_and_near_to_it() {
     for (rack, node) in ["a", "b"].iter().zip(site.nodes().names()) {
         site.nodes().label(node, &level, Some(rack)).await.unwrap();
     }
-    let near = json!({"level": level, "mode": "Required"});
+    let near = json!({"required": level});
     // Two on a node, and a third one that has room on the other alone. Their controller makes them
     // in no order: all are there before the group is.
     job(&site, "grows", 3, 4).await;

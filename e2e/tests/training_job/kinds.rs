@@ -147,25 +147,38 @@ async fn a_flavor_with_a_toleration_that_kubernetes_would_not_take_is_refused() 
 }
 
 #[tokio::test]
-async fn a_topology_names_different_labels_of_nodes() {
-    let levels = |of: &[&str]| json!({"levels": of});
+async fn levels_of_a_topology_have_names_and_labels_of_their_own() {
+    let levels = |of: &[&str]| {
+        let of: Vec<Value> = of.iter().map(|key| json!({"nodeLabel": key})).collect();
+        json!({"levels": of})
+    };
+    let named = |of: &[(&str, &str)]| {
+        let level = |(name, key): &(&str, &str)| json!({"name": name, "nodeLabel": key});
+        json!({"levels": of.iter().map(level).collect::<Vec<Value>>()})
+    };
     let long = "x".repeat(64);
     refused::<Topology>(&[
-        (
-            levels(&["rack/"]),
-            "must be 1 to 8 keys of node labels, coarse to fine",
-        ),
+        (levels(&["rack/"]), "must be the key of a node label"),
         (
             levels(&["zone", "-rack"]),
-            "must be 1 to 8 keys of node labels, coarse to fine",
+            "must be the key of a node label",
         ),
+        (levels(&[&long]), "must be the key of a node label"),
         (
-            levels(&[&long]),
-            "must be 1 to 8 keys of node labels, coarse to fine",
+            named(&[("rack/", "rack")]),
+            "must be the name of a level of a Topology",
         ),
         (
             levels(&["zone", "rack", "zone"]),
-            "levels must be different keys",
+            "two levels must not have the same name",
+        ),
+        (
+            named(&[("rack", "a"), ("rack", "b")]),
+            "two levels must not have the same name: rename or remove one",
+        ),
+        (
+            named(&[("block", "a"), ("rack", "a")]),
+            "two levels must not have the same nodeLabel: remove one",
         ),
     ])
     .await;
@@ -173,6 +186,7 @@ async fn a_topology_names_different_labels_of_nodes() {
     taken::<Topology>(&[
         levels(&["kubernetes.io/hostname"]),
         levels(&["topology.kubernetes.io/zone", "example.com/Rack_1"]),
+        named(&[("block", "example.com/block"), ("rack", "example.com/rack")]),
         levels(&eight),
     ])
     .await;

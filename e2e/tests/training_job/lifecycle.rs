@@ -63,7 +63,7 @@ async fn suspend_releases_everything_and_resume_is_a_new_attempt() {
     let site = site("suspend", 2).await;
     site.submit("j", 2, 8).await;
     let running = site.reaches("j", JobPhase::Running).await;
-    let closer = json!({"level": "rack", "mode": "Preferred"});
+    let closer = json!({"preferred": "rack"});
     let mut groups = site.job("j", 2, 8)["spec"]["taskGroups"].clone();
     groups[0]["topology"] = closer.clone();
     for change in [

@@ -388,15 +388,19 @@ async fn the_api_server_refuses_what_only_the_whole_shows() {
             "must be 0 to 604800 seconds",
         ),
         (
-            with("/spec/topology", json!({"level": "rack/"})),
-            "must be the key of a node label",
+            with("/spec/topology", json!({})),
+            "must have required, preferred or both",
+        ),
+        (
+            with("/spec/topology", json!({"required": "rack/"})),
+            "must be the name of a level of a Topology",
         ),
         (
             with(
                 "/spec/taskGroups/0/topology",
-                json!({"level": "Example.com/rack", "mode": "Preferred"}),
+                json!({"preferred": "Example.com/rack"}),
             ),
-            "must be the key of a node label",
+            "must be the name of a level of a Topology",
         ),
     ];
     for (spec, words) in cases {

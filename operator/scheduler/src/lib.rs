@@ -77,7 +77,7 @@ pub use engine::{
 };
 pub use explain::{
     Allow, Certificate, Change, Detail, Exclusions, FreeOn, GroupNodes, InDomain, MatchingNode,
-    MissingLabel, Obstacle, OwnQuota, Raise, Silent, Unfit, WaitReason,
+    MissingLabel, MissingLevel, Obstacle, OwnQuota, Raise, Silent, Unfit, WaitReason,
 };
 pub use forecast::Forecast;
 pub use gang::{Gang, Strategy, TaskGroup};
@@ -96,4 +96,4 @@ pub use queue::{
 pub use quota::{Decay, Decayed, Quota, Weight};
 pub use resources::{AmountOverflow, Resources};
 pub use time::Time;
-pub use topology::{Topology, TopologyMode, TopologyRequest};
+pub use topology::{Topology, TopologyLevel, TopologyRequest};

@@ -9,9 +9,29 @@ use crate::ids::TopologyName;
 pub struct Topology {
     /// Its name.
     pub name: TopologyName,
-    /// Keys of node labels, coarse to fine. The domain of a node at a level is
-    /// told by its labels of that level and of all above it.
-    pub levels: Vec<String>,
+    /// Its levels, coarse to fine. The labels of a node at a level and at all levels
+    /// above it are the domain of the node at that level.
+    pub levels: Vec<TopologyLevel>,
+}
+
+/// A level of a topology.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TopologyLevel {
+    /// The name by which gangs ask for it.
+    pub name: String,
+    /// The key of the label of nodes whose values are its domains.
+    pub node_label: String,
+}
+
+impl TopologyLevel {
+    /// The level of a label of nodes, named after it.
+    #[must_use]
+    pub fn of_label(key: &str) -> Self {
+        Self {
+            name: key.to_owned(),
+            node_label: key.to_owned(),
+        }
+    }
 }
 
 /// The level at which each node is a domain of its own, known by its name. No key of a label has
@@ -23,40 +43,81 @@ impl Topology {
     pub(crate) fn of_nodes() -> Self {
         Self {
             name: TopologyName::new(NODE_LEVEL),
-            levels: vec![NODE_LEVEL.to_owned()],
+            levels: vec![TopologyLevel::of_label(NODE_LEVEL)],
         }
     }
 }
 
-/// How close pods are to be to each other.
+/// How close pods are to be to each other, by names of levels.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct TopologyRequest {
-    /// The level: the key of a node label that a topology names.
-    pub level: String,
-    /// Whether it must be so.
-    pub mode: TopologyMode,
+pub enum TopologyRequest {
+    /// All pods are in one domain of a level, or are not placed.
+    Required {
+        /// The level.
+        level: String,
+        /// Within that domain, the pods are in as few domains of this finer level as possible.
+        preferred: Option<String>,
+    },
+    /// As few domains of the level as possible.
+    Preferred {
+        /// The level.
+        level: String,
+    },
 }
 
 impl TopologyRequest {
-    /// All pods are on one node, or are not placed.
+    /// All pods are in one domain of the level, or are not placed.
     #[must_use]
-    pub fn one_node() -> Self {
-        Self {
-            level: NODE_LEVEL.to_owned(),
-            mode: TopologyMode::Required,
+    pub fn required(level: &str) -> Self {
+        Self::Required {
+            level: level.to_owned(),
+            preferred: None,
         }
     }
 
-    pub(crate) fn is_of_nodes(&self) -> bool {
-        self.level == NODE_LEVEL
+    /// The pods are in as few domains of the level as possible.
+    #[must_use]
+    pub fn preferred(level: &str) -> Self {
+        Self::Preferred {
+            level: level.to_owned(),
+        }
     }
-}
 
-/// Whether closeness is a must.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum TopologyMode {
-    /// All pods are in one domain of the level, or are not placed.
-    Required,
-    /// As few domains of the level as can be.
-    Preferred,
+    /// All pods are in one domain of a level and, within it, in as few domains of a
+    /// finer level as possible.
+    #[must_use]
+    pub fn within(required: &str, preferred: &str) -> Self {
+        Self::Required {
+            level: required.to_owned(),
+            preferred: Some(preferred.to_owned()),
+        }
+    }
+
+    /// All pods are on one node, or are not placed.
+    #[must_use]
+    pub fn one_node() -> Self {
+        Self::required(NODE_LEVEL)
+    }
+
+    pub(crate) fn is_of_nodes(&self) -> bool {
+        self.required_level() == Some(NODE_LEVEL)
+    }
+
+    /// The level of which all pods must be in one domain.
+    #[must_use]
+    pub fn required_level(&self) -> Option<&str> {
+        match self {
+            Self::Required { level, .. } => Some(level),
+            Self::Preferred { .. } => None,
+        }
+    }
+
+    /// The level of which the pods are to be in few domains.
+    #[must_use]
+    pub fn preferred_level(&self) -> Option<&str> {
+        match self {
+            Self::Required { preferred, .. } => preferred.as_deref(),
+            Self::Preferred { level } => Some(level),
+        }
+    }
 }

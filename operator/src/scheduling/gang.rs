@@ -17,7 +17,7 @@ use trellis_compiler::{CompiledGroup, CompiledJob};
 use trellis_scheduler::{
     Constraints, Engine, FlavorName, Gang, GangId, GroupName, LabelDomain, Node, NodeName, PodKey,
     QueueName, ResourceName, Resources, Strategy, Taint, TaintEffect, TaskGroup, Time,
-    TopologyMode, TopologyRequest, WaitReason,
+    TopologyRequest, WaitReason,
 };
 
 use super::admitted::Admitted;
@@ -104,7 +104,7 @@ pub fn gang(job: &CompiledJob, ticket: &Ticket, actual: &BTreeMap<String, Admitt
         },
         topology: match together {
             true => Some(TopologyRequest::one_node()),
-            false => spec.topology.as_ref().map(topology_request),
+            false => spec.topology.as_ref().and_then(topology_request),
         },
         preemptible: spec.is_preemptible(),
         preempts: !ticket.never_preempts,
@@ -175,15 +175,17 @@ pub(super) fn seconds(seconds: i64) -> Duration {
     Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
 }
 
+/// The engine's form of a request for closeness. None: it names no level, which validation refuses.
 pub(super) fn topology_request(
     request: &trellis_api::topology::TopologyRequest,
-) -> TopologyRequest {
-    TopologyRequest {
-        level: request.level.clone(),
-        mode: match request.mode() {
-            trellis_api::topology::TopologyMode::Required => TopologyMode::Required,
-            trellis_api::topology::TopologyMode::Preferred => TopologyMode::Preferred,
-        },
+) -> Option<TopologyRequest> {
+    match (&request.required, &request.preferred) {
+        (Some(level), preferred) => Some(TopologyRequest::Required {
+            level: level.clone(),
+            preferred: preferred.clone(),
+        }),
+        (None, Some(level)) => Some(TopologyRequest::preferred(level)),
+        (None, None) => None,
     }
 }
 
@@ -205,7 +207,7 @@ pub fn of_pod_group(job: &Key, group: &PodGroup) -> Gang {
     };
     let member = |member: &PodGroupMember| TaskGroup {
         device: member.gpu_resource.as_deref().map(ResourceName::new),
-        topology: member.topology.as_ref().map(topology_request),
+        topology: member.topology.as_ref().and_then(topology_request),
         ..TaskGroup::new(
             GroupName::new(member.name.as_str()),
             u32::try_from(member.count).unwrap_or(0),
@@ -221,7 +223,7 @@ pub fn of_pod_group(job: &Key, group: &PodGroup) -> Gang {
     let groups = spec.groups.iter().map(member).collect();
     Gang {
         priority: plan.and_then(|p| p.priority).unwrap_or(spec.priority()),
-        topology: spec.topology.as_ref().map(topology_request),
+        topology: spec.topology.as_ref().and_then(topology_request),
         preemptible: spec.is_preemptible(),
         min_runtime: seconds(spec.min_runtime_seconds.unwrap_or(0)),
         grace: seconds(spec.grace_period_seconds()),
@@ -294,7 +296,9 @@ fn task_group(
         constraints,
         topology: match one_node {
             true => Some(TopologyRequest::one_node()),
-            false => spec.and_then(|g| g.topology.as_ref()).map(topology_request),
+            false => spec
+                .and_then(|g| g.topology.as_ref())
+                .and_then(topology_request),
         },
         ..TaskGroup::new(
             GroupName::new(group.name()),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use trellis_api::job::Restart;
 use trellis_scheduler::{
     BorrowWithin, Gang, GangId, GroupName, Node, Preemption, Queue, QueueName, QueueOrder, Quota,
-    Reclaim, ResourceName, Resources, TaskGroup, Time, Topology, TopologyMode, TopologyName,
+    Reclaim, ResourceName, Resources, TaskGroup, Time, Topology, TopologyLevel, TopologyName,
     TopologyRequest, WithinQueue,
 };
 
@@ -119,7 +119,7 @@ impl Workload {
         let start = Time::default();
         let topology = Topology {
             name: TopologyName::new("network"),
-            levels: vec![BLOCK.to_owned(), RACK.to_owned()],
+            levels: [BLOCK, RACK].map(TopologyLevel::of_label).to_vec(),
         };
         script.at(start, Change::Topology(topology));
         for (number, node) in (0_u32..).zip(self.pool.nodes()) {
@@ -164,14 +164,10 @@ impl Workload {
     fn closeness(&self, gang: &Gang) -> TopologyRequest {
         let gpus: f64 = gang.groups.iter().map(gpus).sum();
         let fits = |nodes: u32| gpus <= f64::from(nodes) * self.pool.gpus as f64;
-        let (level, mode) = match (fits(RACK_NODES), fits(BLOCK_NODES)) {
-            (true, _) => (RACK, TopologyMode::Required),
-            (false, true) => (BLOCK, TopologyMode::Required),
-            (false, false) => (BLOCK, TopologyMode::Preferred),
-        };
-        TopologyRequest {
-            level: level.to_owned(),
-            mode,
+        match (fits(RACK_NODES), fits(BLOCK_NODES)) {
+            (true, _) => TopologyRequest::required(RACK),
+            (false, true) => TopologyRequest::required(BLOCK),
+            (false, false) => TopologyRequest::preferred(BLOCK),
         }
     }
 
@@ -335,11 +331,11 @@ mod tests {
         for job in &all {
             let asked = job.gang.topology.as_ref().unwrap();
             let expected = match job.gang.groups[0].count {
-                0..=8 => (RACK, TopologyMode::Required),
-                9..=32 => (BLOCK, TopologyMode::Required),
-                _ => (BLOCK, TopologyMode::Preferred),
+                0..=8 => TopologyRequest::required(RACK),
+                9..=32 => TopologyRequest::required(BLOCK),
+                _ => TopologyRequest::preferred(BLOCK),
             };
-            assert_eq!((asked.level.as_str(), asked.mode), expected);
+            assert_eq!(*asked, expected);
         }
         let when = |jobs: Vec<Job>| -> Vec<_> {
             let jobs = jobs.into_iter();

@@ -63,7 +63,7 @@ fn the_pods_bear_what_their_flavor_brings() {
 
 #[test]
 fn a_topology_that_breaks_a_rule_is_told() {
-    let topology = "apiVersion: trellis.dev/v1alpha1\nkind: Topology\nmetadata: {name: network}\nspec: {levels: [rack, rack]}\n";
+    let topology = "apiVersion: trellis.dev/v1alpha1\nkind: Topology\nmetadata: {name: network}\nspec: {levels: [{nodeLabel: rack}, {nodeLabel: rack}]}\n";
     let run = plan_with(
         &["-f", "job.yaml", "--nodes", "nodes.yaml", "--nodes", "-"],
         topology,
@@ -71,11 +71,11 @@ fn a_topology_that_breaks_a_rule_is_told() {
     assert_eq!(run.code, 2, "{run:?}");
     assert!(
         run.err
-            .contains("spec.levels: levels must be different keys"),
+            .contains("spec.levels: two levels must not have the same name: rename or remove one"),
         "{}",
         run.err
     );
-    let good = topology.replace("[rack, rack]", "[block, rack]");
+    let good = topology.replacen("rack", "block", 1);
     let run = plan_with(
         &["-f", "job.yaml", "--nodes", "nodes.yaml", "--nodes", "-"],
         &good,

@@ -139,6 +139,17 @@ fn what_people_paste_from_other_jobs_says_what_to_write() {
         "ports[0].containerPort",
         "write port",
     );
+    group(
+        "topology: {requiredTopologyLevel: rack}",
+        "topology.requiredTopologyLevel",
+        "write required",
+    );
+    says(
+        "spec:\n",
+        "spec:\n  networkTopology: {mode: hard, highestTierAllowed: 1}\n",
+        "spec.networkTopology",
+        "write topology, with the name of a level of a Topology as required or preferred",
+    );
 }
 
 /// What Kubernetes would refuse later, in the pods, is refused where it is written.

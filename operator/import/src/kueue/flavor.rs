@@ -1,7 +1,7 @@
 //! ResourceFlavor and Topology.
 
 use trellis_api::resource_flavor::{NodeTaint, ResourceFlavor, ResourceFlavorSpec};
-use trellis_api::topology::{Topology, TopologySpec};
+use trellis_api::topology::{Topology, TopologyLevel, TopologySpec};
 
 use crate::context::Context;
 use crate::fields::Fields;
@@ -23,7 +23,7 @@ pub(crate) fn flavor(root: &Fields<'_>, _: &Context) -> Vec<Object> {
         fields.note_at(
             "topologyName",
             "binds the flavor to a topology, and a Topology holds for all nodes here",
-            "make a Topology; jobs ask for its levels by topology: {level: LABEL}",
+            "make a Topology; jobs ask for its levels by topology: {required: LEVEL}",
         );
         fields.note_at(
             "resourceWeights",
@@ -62,7 +62,13 @@ pub(crate) fn topology(root: &Fields<'_>, _: &Context) -> Vec<Object> {
     };
     let levels = root.object("spec").map(|spec| spec.objects("levels"));
     let levels = levels.unwrap_or_default();
-    let levels = levels.iter().filter_map(|level| level.text("nodeLabel"));
+    let levels = levels.iter().filter_map(|level| {
+        let node_label = level.text("nodeLabel")?;
+        Some(TopologyLevel {
+            name: None,
+            node_label,
+        })
+    });
     let mut topology = Topology::new(
         "",
         TopologySpec {

@@ -143,7 +143,7 @@ fn of_spec(spec: &Fields<'_>, draft: &mut Draft) {
     spec.note_at(
         "topology",
         "speaks of tiers of HyperNodes, and here levels are labels of nodes",
-        "make a Topology, and write topology: {level: LABEL, mode: Required} (docs/topology.md)",
+        "make a Topology, and write topology: {required: LEVEL} (docs/topology.md)",
     );
     spec.note_at(
         "observability",

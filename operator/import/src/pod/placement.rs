@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::NodeAffinity;
 use serde_json::Value;
 use trellis_api::job::{Affinity, TaskGroup, Toleration, TolerationEffect, TolerationOperator};
-use trellis_api::topology::{TopologyMode, TopologyRequest};
+use trellis_api::topology::TopologyRequest;
 
 use super::kept::Kept;
 use crate::fields::Fields;
@@ -88,12 +88,10 @@ pub(crate) fn effect(of: &Fields<'_>, key: &str) -> Option<TolerationEffect> {
 /// What Kueue's annotations of pods say of topology.
 pub(super) fn topology(metadata: &Fields<'_>) -> Option<TopologyRequest> {
     let annotations = metadata.object("annotations")?;
-    let request = |key: &str, mode| {
-        let level = annotations.text(key)?;
-        Some(TopologyRequest { level, mode })
-    };
     annotations.quiet(&["kueue.x-k8s.io/podset-unconstrained-topology"]);
-    let preferred = Some(TopologyMode::Preferred);
-    request("kueue.x-k8s.io/podset-required-topology", None)
-        .or_else(|| request("kueue.x-k8s.io/podset-preferred-topology", preferred))
+    let request = TopologyRequest {
+        required: annotations.text("kueue.x-k8s.io/podset-required-topology"),
+        preferred: annotations.text("kueue.x-k8s.io/podset-preferred-topology"),
+    };
+    (request != TopologyRequest::default()).then_some(request)
 }

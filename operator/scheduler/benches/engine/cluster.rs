@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use trellis_scheduler::{
     Constraints, Engine, Expression, Gang, GangId, GroupName, Node, NodeName, NodeSelectorTerm,
-    Operator, PodKey, Queue, QueueName, Resources, TaskGroup, Time, Topology, TopologyMode,
-    TopologyName, TopologyRequest,
+    Operator, PodKey, Queue, QueueName, Resources, TaskGroup, Time, Topology, TopologyLevel,
+    TopologyName,
 };
 
 /// Nodes of 8 GPUs, 96 cores and 1 TiB; 8 in a rack.
@@ -48,7 +48,10 @@ impl Fleet {
         }
         engine.apply_topology(Topology {
             name: TopologyName::new("hall"),
-            levels: vec!["block".to_owned(), "rack".to_owned()],
+            levels: vec![
+                TopologyLevel::of_label("block"),
+                TopologyLevel::of_label("rack"),
+            ],
         });
         engine.apply_queue(Queue::new(QueueName::new("default")));
         engine
@@ -83,14 +86,6 @@ pub(crate) fn gang(id: &str, count: u32, gpus: i64, not_in: Option<&str>) -> Gan
         ..TaskGroup::new(GroupName::new("worker"), count, request, prefix)
     };
     Gang::new(GangId::new(id), QueueName::new("default"), vec![group])
-}
-
-/// A request for closeness.
-pub(crate) fn near(level: &str, mode: TopologyMode) -> Option<TopologyRequest> {
-    Some(TopologyRequest {
-        level: level.to_owned(),
-        mode,
-    })
 }
 
 /// Some pod of others, with one GPU.

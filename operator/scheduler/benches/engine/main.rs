@@ -18,9 +18,11 @@ mod row;
 mod timing;
 
 use clap::Parser;
-use trellis_scheduler::{Decision, Engine, Gang, GangId, GroupName, TaskGroup, Time, TopologyMode};
+use trellis_scheduler::{
+    Decision, Engine, Gang, GangId, GroupName, TaskGroup, Time, TopologyRequest,
+};
 
-use cluster::{Fleet, gang, near, now, pod};
+use cluster::{Fleet, gang, now, pod};
 use row::Row;
 use timing::{resident_bytes, runs};
 
@@ -134,25 +136,25 @@ fn large(print: &impl Fn(Row)) {
 
 /// Large gangs of whole nodes that ask for closeness, on blocks of 1,024 nodes.
 fn close(print: &impl Fn(Row)) {
-    let one_group = |id: &str, mode| {
+    let one_group = |id: &str, topology: TopologyRequest| {
         let mut gang = gang(id, 512, 8, None);
-        gang.topology = near("block", mode);
+        gang.topology = Some(topology);
         for group in &mut gang.groups {
-            group.topology = near("rack", TopologyMode::Preferred);
+            group.topology = Some(TopologyRequest::preferred("rack"));
         }
         gang
     };
     // A stage of a pipeline in each rack.
     let stages = |id: &str| {
         let mut gang = gang(id, 8, 8, None);
-        gang.topology = near("block", TopologyMode::Required);
+        gang.topology = Some(TopologyRequest::required("block"));
         let stage = gang.groups.pop();
         gang.groups = (0..64)
             .zip(std::iter::repeat_n(stage, 64))
             .filter_map(|(at, stage)| {
                 Some(TaskGroup {
                     name: GroupName::new(format!("stage-{at}")),
-                    topology: near("rack", TopologyMode::Required),
+                    topology: Some(TopologyRequest::required("rack")),
                     ..stage?
                 })
             })
@@ -174,12 +176,12 @@ fn close(print: &impl Fn(Row)) {
     };
     measure(
         "place 512 x 8 with block and rack, 10,000 nodes",
-        &|id| one_group(id, TopologyMode::Required),
+        &|id| one_group(id, TopologyRequest::required("block")),
         true,
     );
     measure(
         "place 512 x 8, block and rack preferred, 10,000 nodes",
-        &|id| one_group(id, TopologyMode::Preferred),
+        &|id| one_group(id, TopologyRequest::preferred("block")),
         true,
     );
     measure(
@@ -190,7 +192,7 @@ fn close(print: &impl Fn(Row)) {
     measure(
         "refuse 1,100 x 8 in one block, 10,000 nodes",
         &|id| {
-            let mut gang = one_group(id, TopologyMode::Required);
+            let mut gang = one_group(id, TopologyRequest::required("block"));
             for group in &mut gang.groups {
                 group.count = 1_100;
             }

@@ -213,6 +213,13 @@ impl Engine {
         }
     }
 
+    /// The labels that all nodes have in common that are with this node in one domain of a level
+    /// of a topology. None: no topology has the level, or the node is in no domain of it.
+    #[must_use]
+    pub fn domain_labels(&self, level: &str, node: &NodeName) -> Option<BTreeMap<String, String>> {
+        self.nodes.domain_labels(level, node)
+    }
+
     /// The flavors that a placed gang is charged to: of each of its task groups, by
     /// resource. A group whose queue offers what the nodes have is charged to none.
     #[must_use]

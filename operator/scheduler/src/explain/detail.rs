@@ -16,6 +16,22 @@ pub enum Unfit {
     Elsewhere,
 }
 
+/// The level of a topology that a gang asks for and that is not there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MissingLevel {
+    /// No topology has the level that is required.
+    Required(String),
+    /// No topology has the level that is preferred.
+    Preferred(String),
+    /// No topology has both levels.
+    Common {
+        /// The level that is required.
+        required: String,
+        /// The level that is preferred.
+        preferred: String,
+    },
+}
+
 /// The numbers of a reason. Amounts are in base units (see [`crate::Resources`]).
 /// `group` names the task group where the gang has several and one of them is
 /// what does not fit; else it is the gang as a whole. *Matching* nodes meet the
@@ -50,8 +66,8 @@ pub enum Detail {
     TopologyNotFound {
         /// The task group that asks, where it is one of several and not the gang.
         group: Option<GroupName>,
-        /// The level: the key of a node label.
-        level: String,
+        /// The level that is missing.
+        missing: MissingLevel,
         /// The levels that there are.
         levels: Vec<String>,
     },

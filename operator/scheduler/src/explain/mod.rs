@@ -17,7 +17,7 @@ pub(crate) use by_node::by_node;
 pub use by_node::{GroupNodes, MatchingNode, Obstacle};
 pub(crate) use capacity::{Promised, Question, explain, never_holds, what_helps};
 pub use change::{Allow, Change, FreeOn, Raise};
-pub use detail::{Detail, OwnQuota, Unfit};
+pub use detail::{Detail, MissingLevel, OwnQuota, Unfit};
 pub use exclusions::{Exclusions, MissingLabel, Silent};
 pub use topology::InDomain;
 pub(crate) use topology::is_there as topology_is_there;

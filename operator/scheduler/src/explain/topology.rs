@@ -1,7 +1,7 @@
 //! Why no domain of a topology has a place for a gang.
 
-use super::Detail;
 use super::capacity::Question;
+use super::{Detail, MissingLevel};
 use crate::gang::Gang;
 use crate::ids::GroupName;
 use crate::placement::{Answer, Closeness, Fit, Near, Room, by_size, search_topology};
@@ -14,9 +14,9 @@ use crate::topology::TopologyRequest;
 pub struct InDomain {
     /// The task group, where it is one of several that must be, and not the gang.
     pub group: Option<GroupName>,
-    /// The level: the key of a node label.
+    /// The name of the level.
     pub level: String,
-    /// The keys of the labels that tell a domain of it, coarse to fine.
+    /// The keys of the node labels whose values name a domain of it, coarse to fine.
     pub labels: Vec<String>,
     /// Pods.
     pub pods: u64,
@@ -51,10 +51,7 @@ fn not_found(domains: &Domains, gang: &Gang) -> Option<Detail> {
     if gang.pod_count() == 0 {
         return None;
     }
-    let missing = |request: &Option<TopologyRequest>| {
-        let level = &request.as_ref()?.level;
-        (!domains.has(level)).then(|| level.clone())
-    };
+    let missing = |request: &Option<TopologyRequest>| missing(domains, request.as_ref()?);
     let several = gang.groups.len() > 1;
     let own = || {
         let mut groups = gang.groups.iter();
@@ -63,13 +60,30 @@ fn not_found(domains: &Domains, gang: &Gang) -> Option<Detail> {
             Some((several.then(|| group.name.clone()), level))
         })
     };
-    let (group, level) = missing(&gang.topology)
+    let (group, missing) = missing(&gang.topology)
         .map(|level| (None, level))
         .or_else(own)?;
     Some(Detail::TopologyNotFound {
         group,
-        level,
+        missing,
         levels: domains.levels(),
+    })
+}
+
+fn missing(domains: &Domains, request: &TopologyRequest) -> Option<MissingLevel> {
+    let unknown = |level: &&str| domains.find(level).is_none();
+    let (required, preferred) = (request.required_level(), request.preferred_level());
+    if let Some(level) = required.filter(unknown) {
+        return Some(MissingLevel::Required(level.to_owned()));
+    }
+    if let Some(level) = preferred.filter(unknown) {
+        return Some(MissingLevel::Preferred(level.to_owned()));
+    }
+    let (required, preferred) = (required?, preferred?);
+    let has_both = domains.find_both(required, preferred).is_some();
+    (!has_both).then(|| MissingLevel::Common {
+        required: required.to_owned(),
+        preferred: preferred.to_owned(),
     })
 }
 
@@ -165,7 +179,8 @@ impl Question<'_> {
             }
         }
         let u32_of = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-        let level = request.map(|r| r.level.clone()).unwrap_or_default();
+        let level = request.and_then(TopologyRequest::required_level);
+        let level = level.unwrap_or_default().to_owned();
         InDomain {
             group: must.group.and_then(|at| self.name(at)),
             labels: self.nodes.domains().labels(&level),

@@ -8,7 +8,7 @@ use crate::queues::{below, gpus, small};
 use proptest::prelude::*;
 use trellis_scheduler::{
     Change, Engine, FreeOn, Gang, GroupName, Node, NodeName, Placement, PodKey, Queue, QueueName,
-    Quota, Raise, ResourceName, Resources, Topology, TopologyMode, TopologyName, TopologyRequest,
+    Quota, Raise, ResourceName, Resources, Topology, TopologyLevel, TopologyName, TopologyRequest,
     WaitReason,
 };
 
@@ -151,7 +151,7 @@ fn cluster(nodes: &[Used], freed: &[FreeOn]) -> Engine {
     let mut engine = engine([]);
     engine.apply_topology(Topology {
         name: TopologyName::new("hall"),
-        levels: vec!["rack".into()],
+        levels: vec![TopologyLevel::of_label("rack")],
     });
     for Used { node, uses } in nodes {
         engine.apply_node(node.clone());
@@ -227,10 +227,7 @@ proptest! {
         close in any::<bool>(),
     ) {
         let mut gang = workers("w", pods, gpu(each.0, each.1));
-        gang.topology = close.then(|| TopologyRequest {
-            level: "rack".into(),
-            mode: TopologyMode::Required,
-        });
+        gang.topology = close.then(|| TopologyRequest::required("rack"));
         let mut engine = cluster(&nodes, &[]);
         let Err(told) = engine.trial(&gang, ms(0)) else {
             return Ok(());
@@ -272,10 +269,7 @@ proptest! {
         other in (0..6_i64, 0..4_i64),
         close in (any::<bool>(), any::<bool>()),
     ) {
-        let rack = || TopologyRequest {
-            level: "rack".into(),
-            mode: TopologyMode::Required,
-        };
+        let rack = || TopologyRequest::required("rack");
         let mut first = group("first", pods.0, gpu(each.0, each.1));
         first.topology = close.0.then(rack);
         let mut gang = gang("w", vec![first, group("second", pods.1, gpu(other.0, other.1))]);

@@ -6,7 +6,7 @@ use crate::common::*;
 use crate::preemption::{at, by_priority, gone, of, preempts, seconds, see};
 use crate::snapshots::twin;
 use trellis_scheduler::{
-    Engine, Gang, GroupName, NodeName, Queue, QueueName, Stop, Topology, TopologyMode,
+    Engine, Gang, GroupName, NodeName, Queue, QueueName, Stop, Topology, TopologyLevel,
     TopologyName, TopologyRequest, WaitReason,
 };
 
@@ -259,13 +259,10 @@ fn the_lost_rank_finds_its_place_in_the_domain_of_the_others() {
     let mut engine = engine(all);
     engine.apply_topology(Topology {
         name: TopologyName::new("network"),
-        levels: vec!["rack".to_owned()],
+        levels: vec![TopologyLevel::of_label("rack")],
     });
     let gang = Gang {
-        topology: Some(TopologyRequest {
-            level: "rack".to_owned(),
-            mode: TopologyMode::Required,
-        }),
+        topology: Some(TopologyRequest::required("rack")),
         excluded_nodes: nodes(&["n03"]),
         ..of(0, "w", 2)
     };

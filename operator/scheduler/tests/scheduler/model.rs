@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use trellis_scheduler::{
     Decay, Engine, Gang, GangId, LimitName, Node, NodeName, Placement, PodKey, Queue, QueueName,
-    ResourceName, Resources, Time, Topology, TopologyMode, TopologyName, TopologyRequest,
+    ResourceName, Resources, Time, Topology, TopologyName, TopologyRequest,
 };
 
 use crate::model_kept::Kept;
@@ -171,17 +171,25 @@ impl Model {
         let (Some(request), Some(first)) = (request, nodes.next()) else {
             return true;
         };
-        let topology = self.topologies.values().find_map(|t| {
-            let depth = t.levels.iter().position(|level| *level == request.level)?;
-            Some(&t.levels[..=depth])
+        let asked = [request.required_level(), request.preferred_level()];
+        let topology = self.topologies.values().find(|topology| {
+            let has = |name: &&str| topology.levels.iter().any(|level| level.name == *name);
+            asked.iter().flatten().all(has)
         });
-        let Some(levels) = topology else { return false };
+        let Some(topology) = topology else {
+            return false;
+        };
+        let Some(required) = request.required_level() else {
+            return true;
+        };
+        let depth = topology.levels.iter().position(|l| l.name == required);
+        let levels = &topology.levels[..=depth.unwrap()];
         let domain = |node: &NodeName| -> Option<Vec<&String>> {
             let labels = &self.nodes[node].labels;
-            levels.iter().map(|key| labels.get(key)).collect()
+            let keys = levels.iter().map(|level| &level.node_label);
+            keys.map(|key| labels.get(key)).collect()
         };
-        request.mode == TopologyMode::Preferred
-            || domain(first).is_some() && nodes.all(|node| domain(node) == domain(first))
+        domain(first).is_some() && nodes.all(|node| domain(node) == domain(first))
     }
 
     /// The names that a gang's pods have or could have.

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use trellis_scheduler::{
     BorrowWithin, Constraints, Decay, Draw, Drawn, Engine, Flavor, FlavorName, FlavorQuotas, Gang,
     LimitName, Node, Preemption, Queue, QueueName, Quota, Reclaim, ResourceGroup, ResourceName,
-    TaskGroup, Topology, TopologyMode, TopologyName, TopologyRequest, WithinQueue,
+    TaskGroup, Topology, TopologyLevel, TopologyName, TopologyRequest, WithinQueue,
 };
 
 /// Leaves: two teams of a department, a queue beside it, a queue without quota in the
@@ -167,12 +167,9 @@ fn any_gang(patient: bool, rich: bool) -> impl Strategy<Value = Gang> {
                     surplus,
                     runtime: runtime.map(Duration::from_secs),
                     min_runtime: Duration::from_secs(min_runtime),
-                    topology: rack.map(|required| TopologyRequest {
-                        level: "rack".into(),
-                        mode: match required {
-                            true => TopologyMode::Required,
-                            false => TopologyMode::Preferred,
-                        },
+                    topology: rack.map(|required| match required {
+                        true => TopologyRequest::required("rack"),
+                        false => TopologyRequest::preferred("rack"),
                     }),
                     ..gang(&format!("g{at}"), vec![worker])
                 }
@@ -261,7 +258,7 @@ pub fn world(rules: Rules) -> Engine {
     let mut engine = Engine::with_decay(Decay::half_life(0));
     engine.apply_topology(Topology {
         name: TopologyName::new("hall"),
-        levels: vec!["rack".into()],
+        levels: vec![TopologyLevel::of_label("rack")],
     });
     for pool in 0..2_u8 {
         engine.apply_flavor(Flavor {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::common::*;
 use trellis_scheduler::{
     Because, BorrowWithin, Decision, Engine, Gang, NodeName, Placement, PodKey, Preemption, Queue,
-    QueueName, Reclaim, Time, Topology, TopologyMode, TopologyName, TopologyRequest, Victim,
+    QueueName, Reclaim, Time, Topology, TopologyLevel, TopologyName, TopologyRequest, Victim,
     WithinQueue,
 };
 
@@ -265,7 +265,7 @@ fn who_could_make_room_too_little_wakes_when_any_becomes_free() {
     let mut engine = engine(nodes);
     engine.apply_topology(Topology {
         name: TopologyName::new("network"),
-        levels: vec!["rack".to_owned()],
+        levels: vec![TopologyLevel::of_label("rack")],
     });
     engine.apply_queue(Queue {
         preemption: LOWER,
@@ -279,10 +279,7 @@ fn who_could_make_room_too_little_wakes_when_any_becomes_free() {
     }
     assert_eq!(at(&mut engine, seconds(0)), ["+low-a", "+low-b"]);
     engine.apply_gang(Gang {
-        topology: Some(TopologyRequest {
-            level: "rack".to_owned(),
-            mode: TopologyMode::Required,
-        }),
+        topology: Some(TopologyRequest::required("rack")),
         ..of(1, "high", 2)
     });
     assert_eq!(at(&mut engine, seconds(1)), ["-high InsufficientCapacity"]);

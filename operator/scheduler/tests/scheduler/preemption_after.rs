@@ -5,7 +5,7 @@ use crate::preemption::{LOWER, at, by_priority, gone, of, preempts, seconds, see
 use crate::preemption_queues::{RECLAIM, small, two_teams};
 use trellis_scheduler::{
     Engine, Gang, GroupName, LabelDomain, NodeName, Placement, PodKey, Queue, QueueName,
-    ResourceName, Stop, Topology, TopologyMode, TopologyName, TopologyRequest,
+    ResourceName, Stop, Topology, TopologyLevel, TopologyName, TopologyRequest,
 };
 
 #[test]
@@ -258,16 +258,13 @@ fn who_follows_others_waits_again_where_it_would_be_torn_apart() {
         let mut engine = engine([rack("n00", "r0"), rack("n01", "r0")]);
         engine.apply_topology(Topology {
             name: TopologyName::new("hall"),
-            levels: vec!["rack".into()],
+            levels: vec![TopologyLevel::of_label("rack")],
         });
         engine.apply_queue(open(Stop::None));
         engine.apply_gang(of(0, "low", 2));
         engine.cycle(seconds(0));
         engine.apply_gang(Gang {
-            topology: Some(TopologyRequest {
-                level: "rack".into(),
-                mode: TopologyMode::Required,
-            }),
+            topology: Some(TopologyRequest::required("rack")),
             ..of(5, "high", 2)
         });
         assert_eq!(at(&mut engine, seconds(1)), ["!high low"]);

@@ -5,7 +5,7 @@ use crate::preemption::{LOWER, at, by_priority, of, seconds};
 use crate::preemption_queues::{RECLAIM, below, two_teams};
 use trellis_scheduler::{
     Engine, Gang, GroupName, NodeName, Placement, PodKey, Preemption, Queue, QueueName, Quota,
-    ResourceName, Topology, TopologyMode, TopologyName, TopologyRequest,
+    ResourceName, Topology, TopologyLevel, TopologyName, TopologyRequest,
 };
 
 /// One pod with so many GPUs.
@@ -175,7 +175,7 @@ fn the_domain_that_costs_least_is_chosen() {
     }
     engine.apply_topology(Topology {
         name: TopologyName::new("hall"),
-        levels: vec!["rack".into()],
+        levels: vec![TopologyLevel::of_label("rack")],
     });
     // At 1,000 s: 5 + 50 s of 8 GPUs are lost in r1, 30 + 40 in r2.
     engine.advance(seconds(1_000));
@@ -188,10 +188,7 @@ fn the_domain_that_costs_least_is_chosen() {
         engine.restore_gang(part("default", 0, name, 8), on(node), seconds(since));
     }
     let mut high = of(5, "high", 2);
-    high.topology = Some(TopologyRequest {
-        level: "rack".into(),
-        mode: TopologyMode::Required,
-    });
+    high.topology = Some(TopologyRequest::required("rack"));
     engine.apply_gang(high);
     assert_eq!(at(&mut engine, seconds(1_000)), ["!high v1 v2"]);
 }

@@ -7,7 +7,7 @@ use crate::preemption_queues::{RECLAIM, below};
 use proptest::prelude::*;
 use trellis_scheduler::{
     Because, BorrowWithin, Engine, Gang, GroupName, NodeName, Outlook, Placement, Preemption,
-    QueueName, Reclaim, Topology, TopologyMode, TopologyName, TopologyRequest, WithinQueue,
+    QueueName, Reclaim, Topology, TopologyLevel, TopologyName, TopologyRequest, WithinQueue,
 };
 
 const TEAMS: [&str; 3] = ["a", "b", "c"];
@@ -85,7 +85,7 @@ impl Case {
         let mut engine = engine([]);
         engine.apply_topology(Topology {
             name: TopologyName::new("hall"),
-            levels: vec!["rack".into()],
+            levels: vec![TopologyLevel::of_label("rack")],
         });
         let policy = Preemption {
             within_queue: if self.within {
@@ -127,10 +127,7 @@ impl Case {
             priority: 1,
             ..workers("w", self.pods, gpu(1, self.each))
         };
-        gang.topology = self.close.then(|| TopologyRequest {
-            level: "rack".into(),
-            mode: TopologyMode::Required,
-        });
+        gang.topology = self.close.then(|| TopologyRequest::required("rack"));
         gang
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use trellis_scheduler::{
     Constraints, Gang, Node, NodeName, QueueName, Resources, Taint, TaintEffect, TaskGroup,
-    Toleration, TolerationOperator, Topology, TopologyMode, TopologyName, TopologyRequest,
+    Toleration, TolerationOperator, Topology, TopologyLevel, TopologyName, TopologyRequest,
 };
 
 use crate::common::{GPU, gang, group, ms, node};
@@ -136,7 +136,11 @@ pub fn any_gang(name: String, nodes: usize) -> impl Strategy<Value = Gang> {
 pub fn topologies() -> [Topology; 2] {
     let topology = |name: &str, levels: &[&str]| Topology {
         name: TopologyName::new(name),
-        levels: levels.iter().map(ToString::to_string).collect(),
+        levels: levels
+            .iter()
+            .copied()
+            .map(TopologyLevel::of_label)
+            .collect(),
     };
     [
         topology("hall", &["block", "rack"]),
@@ -160,11 +164,15 @@ pub fn any_labelled_node(nodes: usize) -> impl Strategy<Value = Node> {
 
 fn any_request_for_closeness() -> impl Strategy<Value = Option<TopologyRequest>> {
     let level = prop_oneof![Just("block"), Just("rack"), Just("zone")];
-    let mode = prop_oneof![Just(TopologyMode::Required), Just(TopologyMode::Preferred)];
-    prop::option::of((level, mode).prop_map(|(level, mode)| TopologyRequest {
-        level: level.to_owned(),
-        mode,
-    }))
+    let one = (level, any::<bool>()).prop_map(|(level, required)| match required {
+        true => TopologyRequest::required(level),
+        false => TopologyRequest::preferred(level),
+    });
+    let both = prop_oneof![
+        3 => Just(TopologyRequest::within("block", "rack")),
+        1 => Just(TopologyRequest::within("rack", "block")),
+    ];
+    prop::option::of(prop_oneof![3 => one, 1 => both])
 }
 
 /// A gang that may ask for closeness, and so may its groups.

@@ -3,24 +3,19 @@
 
 use crate::common::*;
 use trellis_scheduler::{
-    Engine, Gang, Node, NodeName, PodKey, Strategy, TaskGroup, Topology, TopologyMode,
+    Engine, Gang, Node, NodeName, PodKey, Strategy, TaskGroup, Topology, TopologyLevel,
     TopologyName, TopologyRequest,
 };
-
-use TopologyMode::{Preferred, Required};
 
 fn topology(name: &str, levels: &[&str]) -> Topology {
     Topology {
         name: TopologyName::new(name),
-        levels: levels.iter().map(ToString::to_string).collect(),
+        levels: levels
+            .iter()
+            .copied()
+            .map(TopologyLevel::of_label)
+            .collect(),
     }
-}
-
-pub fn near(level: &str, mode: TopologyMode) -> Option<TopologyRequest> {
-    Some(TopologyRequest {
-        level: level.to_owned(),
-        mode,
-    })
 }
 
 /// A node of 8 GPUs: its name is block, rack and number, `a1-0`.
@@ -43,7 +38,7 @@ pub fn used(engine: &mut Engine, node: &str, gpus: i64) {
 
 fn in_one_rack(gang: Gang) -> Gang {
     Gang {
-        topology: near("rack", Required),
+        topology: Some(TopologyRequest::required("rack")),
         ..gang
     }
 }
@@ -63,7 +58,7 @@ const TWO_BLOCKS: [&str; 10] = [
 #[test]
 fn required_gang_takes_the_domain_with_the_least_free_capacity_then_the_first_by_name() {
     let mut engine = hall(TWO_BLOCKS);
-    let rack = |count| whole(count, near("rack", Required));
+    let rack = |count| whole(count, Some(TopologyRequest::required("rack")));
     assert_eq!(place(&mut engine, &rack(2)), "worker: a2-0*1 a2-1*1");
     assert_eq!(place(&mut engine, &rack(3)), "worker: a1-0*1 a1-1*1 a1-2*1");
     used(&mut engine, "a1-0", 1);
@@ -80,7 +75,7 @@ fn required_gang_takes_the_domain_with_the_least_free_capacity_then_the_first_by
 fn a_block_that_is_required_is_not_left_though_the_other_has_room() {
     let mut engine = hall(TWO_BLOCKS);
     used(&mut engine, "a1-0", 8);
-    let block = |count| whole(count, near("block", Required));
+    let block = |count| whole(count, Some(TopologyRequest::required("block")));
     assert_eq!(
         place(&mut engine, &block(4)),
         "worker: a1-1*1 a1-2*1 a2-0*1 a2-1*1"
@@ -95,7 +90,10 @@ fn a_block_that_is_required_is_not_left_though_the_other_has_room() {
         "TopologyFragmented"
     );
     assert_eq!(
-        place(&mut engine, &whole(5, near("block", Preferred))),
+        place(
+            &mut engine,
+            &whole(5, Some(TopologyRequest::preferred("block")))
+        ),
         "worker: a1-1*1 a1-2*1 a2-0*1 a2-1*1 b1-1*1",
         "the largest is filled, the rest goes where it fits tightest"
     );
@@ -109,9 +107,9 @@ fn within_a_block_the_fewest_racks_are_taken() {
     ]);
     let expected = "worker: a1-0*1 a1-1*1 a3-0*1 a3-1*1 a3-2*1 a3-3*1";
     for request in [
-        near("block", Required),
-        near("block", Preferred),
-        near("rack", Preferred),
+        Some(TopologyRequest::required("block")),
+        Some(TopologyRequest::preferred("block")),
+        Some(TopologyRequest::preferred("rack")),
     ] {
         assert_eq!(place(&mut engine, &whole(6, request)), expected);
     }
@@ -122,11 +120,14 @@ fn preferred_goes_into_one_domain_where_one_holds_all() {
     let mut engine = hall(TWO_BLOCKS);
     used(&mut engine, "a2-0", 4);
     assert_eq!(
-        place(&mut engine, &whole(2, near("rack", Preferred))),
+        place(
+            &mut engine,
+            &whole(2, Some(TopologyRequest::preferred("rack")))
+        ),
         "worker: b1-0*1 b1-1*1"
     );
     let small = Gang {
-        topology: near("rack", Preferred),
+        topology: Some(TopologyRequest::preferred("rack")),
         ..workers("w", 3, gpu(1, 1))
     };
     assert_eq!(
@@ -160,11 +161,11 @@ fn spread_stays_in_the_domain_and_is_spread_there() {
 fn each_group_in_a_rack_and_all_racks_in_a_block() {
     let mut engine = hall(TWO_BLOCKS);
     let stage = |name: &str, count| TaskGroup {
-        topology: near("rack", Required),
+        topology: Some(TopologyRequest::required("rack")),
         ..group(name, count, gpu(8, 8))
     };
     let mut pipeline = gang("w", vec![stage("first", 2), stage("last", 3)]);
-    pipeline.topology = near("block", Required);
+    pipeline.topology = Some(TopologyRequest::required("block"));
     assert_eq!(
         place(&mut engine, &pipeline),
         "first: a2-0*1 a2-1*1, last: a1-0*1 a1-1*1 a1-2*1"
@@ -180,7 +181,7 @@ fn each_group_in_a_rack_and_all_racks_in_a_block() {
         "TopologyFragmented",
         "a1 and b1 would do, but are not in one block"
     );
-    pipeline.topology = near("block", Preferred);
+    pipeline.topology = Some(TopologyRequest::preferred("block"));
     assert_eq!(
         place(&mut engine, &pipeline),
         "first: b1-0*1 b1-1*1, last: a1-0*1 a1-1*1 a1-2*1"
@@ -196,7 +197,7 @@ fn a_group_does_not_take_the_only_rack_of_another() {
     let mut engine = engine(nodes);
     engine.apply_topology(topology("hall", &["block", "rack"]));
     let in_a_rack = |mut group: TaskGroup| {
-        group.topology = near("rack", Required);
+        group.topology = Some(TopologyRequest::required("rack"));
         group
     };
     let big = in_a_rack(group("big", 1, gpu(8, 8)));
@@ -205,7 +206,7 @@ fn a_group_does_not_take_the_only_rack_of_another() {
         .node_selector
         .insert("fast".into(), "yes".into());
     let gang = Gang {
-        topology: near("block", Required),
+        topology: Some(TopologyRequest::required("block")),
         ..gang("w", vec![big, fast])
     };
     assert_eq!(place(&mut engine, &gang), "big: a2-0*1, fast: a1-0*4");
@@ -218,7 +219,7 @@ fn unlike_groups_share_a_rack() {
         "w",
         vec![group("master", 1, gpu(1, 1)), group("worker", 2, gpu(8, 8))],
     );
-    gang.topology = near("rack", Required);
+    gang.topology = Some(TopologyRequest::required("rack"));
     assert_eq!(
         place(&mut engine, &gang),
         "master: a2-2*1, worker: a2-0*1 a2-1*1",
@@ -230,9 +231,12 @@ fn unlike_groups_share_a_rack() {
 fn racks_of_different_blocks_are_different_though_they_bear_the_same_label() {
     let mut engine = hall(["a1-0", "b1-0"]);
     assert_eq!(
-        refusal(&mut engine, &whole(2, near("rack", Required)))
-            .reason
-            .as_str(),
+        refusal(
+            &mut engine,
+            &whole(2, Some(TopologyRequest::required("rack")))
+        )
+        .reason
+        .as_str(),
         "ExceedsTopology"
     );
 }
@@ -245,7 +249,10 @@ fn ranks_follow_the_domains_and_then_the_names() {
     );
     engine.apply_topology(topology("hall", &["block", "rack"]));
     assert_eq!(
-        place(&mut engine, &whole(4, near("block", Required))),
+        place(
+            &mut engine,
+            &whole(4, Some(TopologyRequest::required("block")))
+        ),
         "worker: n1*1 n3*1 n0*1 n2*1"
     );
     assert_eq!(
@@ -261,18 +268,27 @@ fn nodes_without_the_label_come_last() {
     engine.apply_node(gpu_node("a0", 8));
     engine.apply_node(label(gpu_node("a1", 8), "rack", "1"));
     assert_eq!(
-        place(&mut engine, &whole(2, near("rack", Required))),
+        place(
+            &mut engine,
+            &whole(2, Some(TopologyRequest::required("rack")))
+        ),
         "worker: b1-0*1 b1-1*1"
     );
     assert_eq!(
-        refusal(&mut engine, &whole(3, near("rack", Required)))
-            .reason
-            .as_str(),
+        refusal(
+            &mut engine,
+            &whole(3, Some(TopologyRequest::required("rack")))
+        )
+        .reason
+        .as_str(),
         "ExceedsTopology",
         "a1 has no block, so its rack is none"
     );
     assert_eq!(
-        place(&mut engine, &whole(3, near("rack", Preferred))),
+        place(
+            &mut engine,
+            &whole(3, Some(TopologyRequest::preferred("rack")))
+        ),
         "worker: b1-0*1 b1-1*1 a0*1"
     );
     assert_eq!(
@@ -286,13 +302,19 @@ fn a_node_that_has_only_the_coarse_label_serves_who_asks_for_that() {
     let mut engine = hall(["a1-0"]);
     engine.apply_node(label(gpu_node("a-x", 8), "block", "a"));
     assert_eq!(
-        place(&mut engine, &whole(2, near("block", Required))),
+        place(
+            &mut engine,
+            &whole(2, Some(TopologyRequest::required("block")))
+        ),
         "worker: a1-0*1 a-x*1"
     );
     assert_eq!(
-        refusal(&mut engine, &whole(2, near("rack", Required)))
-            .reason
-            .as_str(),
+        refusal(
+            &mut engine,
+            &whole(2, Some(TopologyRequest::required("rack")))
+        )
+        .reason
+        .as_str(),
         "ExceedsTopology"
     );
 }
@@ -302,7 +324,7 @@ fn of_several_topologies_the_first_by_name_that_has_the_level_counts() {
     let mut engine = hall(["a1-0", "b1-0"]);
     // Racks without blocks: both nodes are in rack 1.
     engine.apply_topology(topology("flat", &["rack"]));
-    let gang = whole(2, near("rack", Required));
+    let gang = whole(2, Some(TopologyRequest::required("rack")));
     assert_eq!(place(&mut engine, &gang), "worker: a1-0*1 b1-0*1");
     engine.delete_topology(&TopologyName::new("flat"));
     assert_eq!(
@@ -358,7 +380,7 @@ fn what_waits_for_a_domain_is_woken_when_one_may_hold_it() {
     let mut engine = hall(["a1-0", "a1-1", "a2-0", "a2-1"]);
     used(&mut engine, "a1-0", 1);
     used(&mut engine, "a2-0", 1);
-    engine.apply_gang(whole(2, near("rack", Required)));
+    engine.apply_gang(whole(2, Some(TopologyRequest::required("rack"))));
     assert_eq!(cycle(&mut engine), ["-w TopologyFragmented"]);
     engine.delete_pod(&PodKey::new("x/a2-0"));
     assert_eq!(cycle(&mut engine), ["+w"]);
@@ -370,7 +392,7 @@ fn where_racks_lack_different_things_any_of_them_wakes() {
         let mut engine = hall(["a1-0", "a2-0"]);
         pod(&mut engine, "x/gpus", "a1-0", gpu(1, 8));
         pod(&mut engine, "x/cores", "a2-0", cpu(90));
-        engine.apply_gang(whole(1, near("rack", Required)));
+        engine.apply_gang(whole(1, Some(TopologyRequest::required("rack"))));
         assert_eq!(cycle(&mut engine), ["-w TopologyFragmented"]);
         engine.delete_pod(&PodKey::new(freed));
         assert_eq!(cycle(&mut engine), ["+w"]);
@@ -381,7 +403,7 @@ fn where_racks_lack_different_things_any_of_them_wakes() {
 fn what_waits_for_a_domain_is_told_when_capacity_becomes_the_reason() {
     let mut engine = hall(["a1-0", "a2-0", "a2-1"]);
     used(&mut engine, "a2-0", 1);
-    engine.apply_gang(whole(2, near("rack", Required)));
+    engine.apply_gang(whole(2, Some(TopologyRequest::required("rack"))));
     assert_eq!(cycle(&mut engine), ["-w TopologyFragmented"]);
     used(&mut engine, "a1-0", 8);
     assert_eq!(cycle(&mut engine), ["-w InsufficientCapacity"]);
@@ -390,7 +412,7 @@ fn what_waits_for_a_domain_is_told_when_capacity_becomes_the_reason() {
 #[test]
 fn the_level_of_a_topology_may_change() {
     let mut engine = hall(["a1-0", "a1-1", "b1-0"]);
-    let gang = whole(3, near("rack", Required));
+    let gang = whole(3, Some(TopologyRequest::required("rack")));
     assert_eq!(
         refusal(&mut engine, &gang).reason.as_str(),
         "ExceedsTopology"
@@ -405,11 +427,17 @@ fn a_topology_without_levels_or_with_one_twice_harms_nobody() {
     engine.apply_topology(topology("a-none", &[]));
     engine.apply_topology(topology("a-twice", &["block", "block"]));
     assert_eq!(
-        place(&mut engine, &whole(2, near("block", Required))),
+        place(
+            &mut engine,
+            &whole(2, Some(TopologyRequest::required("block")))
+        ),
         "worker: a1-0*1 a1-1*1"
     );
     assert_eq!(
-        place(&mut engine, &whole(2, near("rack", Required))),
+        place(
+            &mut engine,
+            &whole(2, Some(TopologyRequest::required("rack")))
+        ),
         "worker: a1-0*1 a1-1*1"
     );
 }

@@ -1,13 +1,13 @@
 //! What users read when no domain has a place for a gang, word by word.
 
 use crate::common::*;
-use crate::topology::{near, whole};
+use crate::topology::whole;
 use trellis_scheduler::{
-    Engine, Gang, Node, NodeName, Topology, TopologyMode, TopologyName, TopologyRequest,
+    Engine, Gang, Node, NodeName, Topology, TopologyLevel, TopologyName, TopologyRequest,
 };
 
 fn required(level: &str) -> Option<TopologyRequest> {
-    near(level, TopologyMode::Required)
+    Some(TopologyRequest::required(level))
 }
 
 fn node_in(name: &str, block: &str, rack: &str) -> Node {
@@ -24,7 +24,10 @@ fn hall() -> Engine {
     ]);
     engine.apply_topology(Topology {
         name: TopologyName::new("hall"),
-        levels: vec!["block".to_owned(), "rack".to_owned()],
+        levels: vec![
+            TopologyLevel::of_label("block"),
+            TopologyLevel::of_label("rack"),
+        ],
     });
     engine
 }
@@ -37,10 +40,10 @@ fn says(engine: &mut Engine, gang: &Gang) -> String {
 #[test]
 fn no_topology_has_the_level() {
     let mut engine = engine(gpu_nodes(1));
-    let gang = whole(1, near("row", TopologyMode::Preferred));
+    let gang = whole(1, Some(TopologyRequest::preferred("row")));
     assert_eq!(
         says(&mut engine, &gang),
-        "TopologyNotFound: topology.level: no Topology has a level \"row\": \
+        "TopologyNotFound: topology.preferred: no Topology has a level \"row\": \
          create one that has it (there is none)"
     );
     let mut several = crate::common::gang(
@@ -50,9 +53,54 @@ fn no_topology_has_the_level() {
     several.groups[1].topology = required("row");
     assert_eq!(
         says(&mut hall(), &several),
-        "TopologyNotFound: group \"b\": topology.level: no Topology has a level \"row\": \
+        "TopologyNotFound: group \"b\": topology.required: no Topology has a level \"row\": \
          name one of \"block\", \"rack\", or create a Topology that has it"
     );
+}
+
+#[test]
+fn no_topology_has_both_levels() {
+    let mut engine = hall();
+    engine.apply_topology(Topology {
+        name: TopologyName::new("power"),
+        levels: vec![TopologyLevel::of_label("feed")],
+    });
+    let gang = whole(1, Some(TopologyRequest::within("block", "feed")));
+    assert_eq!(
+        says(&mut engine, &gang),
+        "TopologyNotFound: topology: no Topology has both levels \"block\" and \"feed\": \
+         name two levels of one Topology"
+    );
+    let gang = whole(1, Some(TopologyRequest::within("block", "row")));
+    assert_eq!(
+        says(&mut engine, &gang),
+        "TopologyNotFound: topology.preferred: no Topology has a level \"row\": \
+         name one of \"block\", \"rack\", \"feed\", or create a Topology that has it"
+    );
+}
+
+/// A level is asked for by its name, and nodes are in its domains by its label.
+#[test]
+fn levels_have_names_of_their_own() {
+    let mut engine = hall();
+    engine.delete_topology(&TopologyName::new("hall"));
+    let level = |name: &str, label: &str| TopologyLevel {
+        name: name.into(),
+        node_label: label.into(),
+    };
+    engine.apply_topology(Topology {
+        name: TopologyName::new("hall"),
+        levels: vec![level("row", "block"), level("leaf", "rack")],
+    });
+    assert_eq!(
+        says(&mut engine, &whole(3, required("leaf"))),
+        "ExceedsTopology: 3 pods must be in one domain of level \"leaf\"; \
+         \"block-1/rack-2\", the largest of 3, has room for 2 even when empty"
+    );
+    let labels = engine.domain_labels("leaf", &NodeName::new("n2")).unwrap();
+    let labels: Vec<_> = labels.iter().map(|(k, v)| format!("{k}={v}")).collect();
+    assert_eq!(labels, ["block=block-1", "rack=rack-2"]);
+    assert_eq!(engine.domain_labels("rack", &NodeName::new("n2")), None);
 }
 
 #[test]
@@ -73,7 +121,7 @@ fn no_domain_would_hold_it_even_if_empty() {
     let mut bare = crate::common::engine(gpu_nodes(2));
     bare.apply_topology(Topology {
         name: TopologyName::new("hall"),
-        levels: vec!["rack".to_owned()],
+        levels: vec![TopologyLevel::of_label("rack")],
     });
     assert_eq!(
         says(&mut bare, &whole(1, required("rack"))),

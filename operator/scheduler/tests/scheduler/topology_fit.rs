@@ -2,14 +2,12 @@
 //! that holds it, so that whole domains stay free.
 
 use crate::common::*;
-use crate::topology::{hall, near, node_at, used, whole};
+use crate::topology::{hall, node_at, used, whole};
 use proptest::prelude::*;
 use trellis_scheduler::{
     Engine, Expression, Gang, Node, NodeSelectorTerm, Operator, Preference,
-    Strategy as PlacementStrategy, TaskGroup, TopologyMode,
+    Strategy as PlacementStrategy, TaskGroup, TopologyRequest,
 };
-
-use TopologyMode::{Preferred, Required};
 
 /// A block of two racks of two nodes of 8 GPUs each.
 const BLOCK: [&str; 4] = ["a1-0", "a1-1", "a2-0", "a2-1"];
@@ -18,10 +16,17 @@ const TWO_BLOCKS: [&str; 8] = [
     "a1-0", "a1-1", "a2-0", "a2-1", "b1-0", "b1-1", "b2-0", "b2-1",
 ];
 
+fn either(level: &str) -> [TopologyRequest; 2] {
+    [
+        TopologyRequest::required(level),
+        TopologyRequest::preferred(level),
+    ]
+}
+
 /// Pods of so many GPUs.
-fn small(count: u32, gpus: i64, level: &str, mode: TopologyMode) -> Gang {
+fn small(count: u32, gpus: i64, topology: TopologyRequest) -> Gang {
     Gang {
-        topology: near(level, mode),
+        topology: Some(topology),
         ..workers("w", count, gpu(1, gpus))
     }
 }
@@ -44,35 +49,67 @@ fn prefer(gang: &mut Gang, key: &str, value: &str) {
 
 #[test]
 fn small_gang_takes_the_rack_that_is_used_already() {
-    for mode in [Required, Preferred] {
+    for request in either("rack") {
         let mut engine = hall(BLOCK);
         used(&mut engine, "a2-0", 1);
         used(&mut engine, "a2-1", 1);
-        let gang = small(2, 2, "rack", mode);
-        assert_eq!(place(&mut engine, &gang), "worker: a2-0*2", "{mode:?}");
+        let gang = small(2, 2, request.clone());
+        assert_eq!(place(&mut engine, &gang), "worker: a2-0*2", "{request:?}");
     }
 }
 
 #[test]
 fn gang_larger_than_a_rack_takes_the_block_that_is_used_already() {
-    for mode in [Required, Preferred] {
+    for request in either("block") {
         let mut engine = hall(TWO_BLOCKS);
         used(&mut engine, "b2-1", 1);
-        let gang = small(3, 5, "block", mode);
+        let gang = small(3, 5, request.clone());
         let expected = "worker: b1-0*1 b2-0*1 b2-1*1";
-        assert_eq!(place(&mut engine, &gang), expected, "{mode:?}");
+        assert_eq!(place(&mut engine, &gang), expected, "{request:?}");
+    }
+}
+
+/// Block a has the least free, but its nodes are in three racks.
+#[test]
+fn gang_in_one_block_takes_the_block_in_which_it_needs_the_fewest_racks() {
+    let nodes = ["a1-0", "a2-0", "a3-0", "b1-0", "b1-1", "b2-0", "b2-1"];
+    let alike = workers("w", 3, gpu(1, 8));
+    let unlike = gang(
+        "w",
+        vec![group("one", 2, gpu(1, 8)), group("two", 1, gpu(2, 8))],
+    );
+    let spread = Gang {
+        strategy: PlacementStrategy::Spread,
+        ..alike.clone()
+    };
+    let mut of_group = alike.clone();
+    of_group.groups[0].topology = Some(TopologyRequest::preferred("rack"));
+    let within = TopologyRequest::within("block", "rack");
+    let required = TopologyRequest::required("block");
+    let in_b = "worker: b1-0*1 b1-1*1 b2-0*1";
+    for (gang, request, expected) in [
+        (&alike, &required, "worker: a1-0*1 a2-0*1 a3-0*1"),
+        (&alike, &within, in_b),
+        (&spread, &within, in_b),
+        (&of_group, &required, in_b),
+        (&unlike, &required, "one: a1-0*1 a2-0*1, two: a3-0*1"),
+        (&unlike, &within, "one: b1-0*1 b1-1*1, two: b2-0*1"),
+    ] {
+        let mut gang = gang.clone();
+        gang.topology = Some(request.clone());
+        assert_eq!(place(&mut hall(nodes), &gang), expected, "{gang:?}");
     }
 }
 
 #[test]
 fn equal_racks_are_compared_by_the_blocks_that_they_are_in() {
-    for mode in [Required, Preferred] {
+    for request in either("rack") {
         let mut engine = hall(TWO_BLOCKS);
         used(&mut engine, "b1-0", 8);
-        let alike = whole(2, near("rack", mode));
+        let alike = whole(2, Some(request.clone()));
         assert_eq!(place(&mut engine, &alike), "worker: b2-0*1 b2-1*1");
         let unlike = Gang {
-            topology: near("rack", mode),
+            topology: Some(request.clone()),
             ..gang(
                 "w",
                 vec![group("one", 1, gpu(1, 8)), group("two", 1, gpu(2, 8))],
@@ -84,32 +121,32 @@ fn equal_racks_are_compared_by_the_blocks_that_they_are_in() {
 
 #[test]
 fn gang_of_several_groups_takes_the_rack_that_is_used_already() {
-    for mode in [Required, Preferred] {
+    for request in either("rack") {
         let mut engine = hall(BLOCK);
         used(&mut engine, "a2-0", 3);
         let groups = vec![group("master", 1, cpu(2)), group("worker", 2, gpu(1, 2))];
         let gang = Gang {
-            topology: near("rack", mode),
+            topology: Some(request.clone()),
             ..gang("w", groups)
         };
         let expected = "master: a2-0*1, worker: a2-0*2";
-        assert_eq!(place(&mut engine, &gang), expected, "{mode:?}");
+        assert_eq!(place(&mut engine, &gang), expected, "{request:?}");
     }
 }
 
 #[test]
 fn groups_that_ask_for_a_rack_each_take_racks_that_are_used_already() {
-    for mode in [Required, Preferred] {
+    for request in either("rack") {
         let mut engine = hall(TWO_BLOCKS);
         used(&mut engine, "a2-0", 4);
         used(&mut engine, "b2-0", 5);
         let in_a_rack = |name: &str, gpus| TaskGroup {
-            topology: near("rack", mode),
+            topology: Some(request.clone()),
             ..group(name, 1, gpu(1, gpus))
         };
         let gang = gang("w", vec![in_a_rack("four", 4), in_a_rack("three", 3)]);
         let expected = "four: b2-1*1, three: b2-0*1";
-        assert_eq!(place(&mut engine, &gang), expected, "{mode:?}");
+        assert_eq!(place(&mut engine, &gang), expected, "{request:?}");
     }
 }
 
@@ -117,7 +154,7 @@ fn groups_that_ask_for_a_rack_each_take_racks_that_are_used_already() {
 fn rest_of_a_gang_takes_the_rack_with_the_least_free_capacity() {
     let mut engine = hall(["a1-0", "a1-1", "a2-0", "a2-1", "a3-0", "a3-1"]);
     used(&mut engine, "a3-0", 1);
-    let three = whole(3, near("rack", Preferred));
+    let three = whole(3, Some(TopologyRequest::preferred("rack")));
     assert_eq!(place(&mut engine, &three), "worker: a1-0*1 a1-1*1 a3-1*1");
 }
 
@@ -125,7 +162,7 @@ fn rest_of_a_gang_takes_the_rack_with_the_least_free_capacity() {
 fn first_rack_of_a_gang_that_needs_two_is_in_the_block_that_is_used_already() {
     let mut engine = hall(["a1-0", "a2-0", "a3-0", "b1-0", "b2-0", "b3-0"]);
     used(&mut engine, "b1-0", 8);
-    let two = whole(2, near("rack", Preferred));
+    let two = whole(2, Some(TopologyRequest::preferred("rack")));
     assert_eq!(place(&mut engine, &two), "worker: b2-0*1 b3-0*1");
 }
 
@@ -133,7 +170,7 @@ fn first_rack_of_a_gang_that_needs_two_is_in_the_block_that_is_used_already() {
 fn free_cores_decide_where_free_devices_are_equal() {
     let mut engine = hall(BLOCK);
     pod(&mut engine, "x/cores", "a2-0", cpu(16));
-    let gang = small(1, 8, "rack", Required);
+    let gang = small(1, 8, TopologyRequest::required("rack"));
     assert_eq!(place(&mut engine, &gang), "worker: a2-0*1");
 }
 
@@ -147,7 +184,7 @@ fn gang_without_devices_takes_the_rack_without_devices_that_is_used_most() {
     pod(&mut engine, "x/cores", "c2-0", cpu(16));
     pod(&mut engine, "x/gpus", "a1-0", gpu(90, 8));
     let gang = Gang {
-        topology: near("rack", Required),
+        topology: Some(TopologyRequest::required("rack")),
         ..workers("w", 2, cpu(20))
     };
     assert_eq!(place(&mut engine, &gang), "worker: c2-0*2");
@@ -162,19 +199,19 @@ fn nodes_that_a_gang_cannot_use_do_not_count_as_free() {
         ..node_at("a1-1")
     });
     used(&mut engine, "a2-1", 1);
-    let gang = small(1, 4, "rack", Required);
+    let gang = small(1, 4, TopologyRequest::required("rack"));
     assert_eq!(place(&mut engine, &gang), "worker: a1-0*1");
 }
 
 #[test]
 fn preferred_affinity_decides_among_racks_that_are_equally_full() {
-    for mode in [Required, Preferred] {
+    for request in either("rack") {
         let mut engine = hall(TWO_BLOCKS);
-        let mut alike = whole(2, near("rack", mode));
+        let mut alike = whole(2, Some(request.clone()));
         prefer(&mut alike, "block", "b");
         assert_eq!(place(&mut engine, &alike), "worker: b1-0*1 b1-1*1");
         let mut unlike = Gang {
-            topology: near("rack", mode),
+            topology: Some(request.clone()),
             ..gang(
                 "w",
                 vec![group("one", 1, gpu(1, 8)), group("two", 1, gpu(2, 8))],
@@ -182,15 +219,15 @@ fn preferred_affinity_decides_among_racks_that_are_equally_full() {
         };
         prefer(&mut unlike, "block", "b");
         assert_eq!(place(&mut engine, &unlike), "one: b1-0*1, two: b1-1*1");
-        let mut spanning = whole(3, near("rack", mode));
+        let mut spanning = whole(3, Some(request.clone()));
         prefer(&mut spanning, "rack", "2");
-        if mode == Preferred {
+        if request == TopologyRequest::preferred("rack") {
             let expected = "worker: a2-0*1 a2-1*1 b2-0*1";
             assert_eq!(place(&mut engine, &spanning), expected);
         }
         // A rack that is used already goes before one that is preferred.
         used(&mut engine, "a1-0", 1);
-        let mut one = small(1, 2, "rack", mode);
+        let mut one = small(1, 2, request.clone());
         prefer(&mut one, "block", "b");
         assert_eq!(place(&mut engine, &one), "worker: a1-0*1");
     }
@@ -202,7 +239,7 @@ fn spread_gang_takes_the_rack_with_the_least_free_capacity_too() {
     used(&mut engine, "a2-0", 1);
     let gang = Gang {
         strategy: PlacementStrategy::Spread,
-        ..small(2, 2, "rack", Required)
+        ..small(2, 2, TopologyRequest::required("rack"))
     };
     assert_eq!(place(&mut engine, &gang), "worker: a2-0*1 a2-1*1");
 }
@@ -221,7 +258,7 @@ fn group_that_makes_way_for_another_takes_the_rack_with_the_least_free_capacity(
     engine.apply_node(larger("a3-0"));
     used(&mut engine, "a3-0", 1);
     let in_a_rack = |name: &str, count, gpus| TaskGroup {
-        topology: near("rack", Required),
+        topology: Some(TopologyRequest::required("rack")),
         ..group(name, count, gpu(1, gpus))
     };
     let mut fast = in_a_rack("fast", 4, 2);
@@ -235,7 +272,7 @@ fn group_that_makes_way_for_another_takes_the_rack_with_the_least_free_capacity(
 /// GPUs.
 fn colliding_groups(prefers: Option<(&str, &str)>) -> Gang {
     let in_a_rack = |name: &str, count, gpus| TaskGroup {
-        topology: near("rack", Required),
+        topology: Some(TopologyRequest::required("rack")),
         ..group(name, count, gpu(1, gpus))
     };
     let mut fast = in_a_rack("fast", 4, 2);
@@ -293,7 +330,7 @@ fn group_that_makes_way_takes_the_block_with_the_rack_that_fits_best() {
     }
     let mut gang = colliding_groups(None);
     for group in &mut gang.groups {
-        group.topology = near("block", Required);
+        group.topology = Some(TopologyRequest::required("block"));
     }
     gang.groups[0].count = 2;
     gang.groups[0].request = gpu(1, 4);
@@ -321,7 +358,7 @@ proptest! {
     #[test]
     fn no_rack_that_holds_a_gang_has_less_free_than_the_one_that_it_takes(
         in_use in part_used(), count in 1..5_u32, gpus in 1..9_i64, unlike in any::<bool>(),
-        mode in prop_oneof![Just(Required), Just(Preferred)],
+        required in any::<bool>(),
     ) {
         let names: Vec<String> = (0..in_use.len()).map(name_of).collect();
         let mut engine = hall(names.iter().map(String::as_str));
@@ -331,7 +368,11 @@ proptest! {
                 pod(&mut engine, &format!("x/{name}"), name, gpu(0, *used_gpus));
             }
         }
-        let mut gang = small(count, gpus, "rack", mode);
+        let topology = match required {
+            true => TopologyRequest::required("rack"),
+            false => TopologyRequest::preferred("rack"),
+        };
+        let mut gang = small(count, gpus, topology);
         if unlike {
             gang.groups.push(group("other", 1, gpu(2, gpus)));
         }
@@ -349,7 +390,7 @@ proptest! {
             for (_, _, node) in runs.iter() {
                 prop_assert_eq!(&node.as_str()[..2], expected.as_str());
             }
-        } else if mode == Required {
+        } else if required {
             prop_assert!(placed.is_err());
         }
     }

@@ -1,15 +1,12 @@
 //! Gangs that must be on one node.
 
 use crate::common::*;
-use trellis_scheduler::{Gang, TopologyMode, TopologyRequest};
+use trellis_scheduler::{Gang, TopologyRequest};
 
 /// A gang that asks for a level that no topology has.
 fn of_a_row() -> Gang {
     Gang {
-        topology: Some(TopologyRequest {
-            level: "row".to_owned(),
-            mode: TopologyMode::Required,
-        }),
+        topology: Some(TopologyRequest::required("row")),
         ..workers("w", 1, gpu(1, 1))
     }
 }

@@ -11,7 +11,8 @@ use crate::oracle::{Free, all_free, build, empty, feasible_in, holds};
 use crate::random::{any_close_gang, any_labelled_node, any_request, node_name, topologies};
 use proptest::prelude::*;
 use trellis_scheduler::{
-    Engine, Gang, Node, Placement, Resources, TaskGroup, TopologyMode, TopologyRequest, WaitReason,
+    Engine, Gang, Node, Placement, Resources, Strategy as PlacementStrategy, TaskGroup,
+    TopologyRequest, WaitReason,
 };
 
 const NODES: usize = 6;
@@ -21,20 +22,31 @@ fn domain(node: &Node, level: &str) -> Option<Vec<String>> {
     let all = topologies();
     let topology = all
         .iter()
-        .find(|t| t.levels.iter().any(|l| l == level))
+        .find(|t| t.levels.iter().any(|l| l.name == level))
         .unwrap();
-    let depth = topology.levels.iter().position(|l| l == level).unwrap();
+    let depth = topology
+        .levels
+        .iter()
+        .position(|l| l.name == level)
+        .unwrap();
     let labels = topology.levels[..=depth].iter();
-    labels.map(|key| node.labels.get(key).cloned()).collect()
+    labels
+        .map(|l| node.labels.get(&l.node_label).cloned())
+        .collect()
 }
 
 fn domains(nodes: &[Node], level: &str) -> BTreeSet<Vec<String>> {
     nodes.iter().filter_map(|n| domain(n, level)).collect()
 }
 
+/// The level that must hold the pods, or else the preferred one.
+fn level(request: &TopologyRequest) -> &str {
+    let level = request.required_level().or(request.preferred_level());
+    level.unwrap()
+}
+
 fn must(request: &Option<TopologyRequest>) -> Option<&str> {
-    let request = request.as_ref()?;
-    (request.mode == TopologyMode::Required).then_some(request.level.as_str())
+    request.as_ref()?.required_level()
 }
 
 /// Whether some choice of domains, one for the gang and one for each group where
@@ -139,13 +151,9 @@ fn crowded() -> impl Strategy<Value = (Vec<Node>, Gang)> {
     };
     let nodes = (one(0), one(1), one(2), one(3), one(4));
     let nodes = nodes.prop_map(|(a, b, c, d, e)| vec![a, b, c, d, e]);
-    let closeness = |level: &'static str, mode| {
-        let level = level.to_owned();
-        Some(TopologyRequest { level, mode })
-    };
     let task = move |at: usize| {
         let own = prop_oneof![
-            3 => Just(closeness("rack", TopologyMode::Required)),
+            3 => Just(Some(TopologyRequest::required("rack"))),
             1 => Just(None),
         ];
         (1..3_u32, 1..4_i64, 0..3_i64, own).prop_map(move |(count, cpu, gpu, topology)| {
@@ -158,9 +166,10 @@ fn crowded() -> impl Strategy<Value = (Vec<Node>, Gang)> {
     };
     let whole = prop_oneof![
         1 => Just(None),
-        3 => Just(closeness("block", TopologyMode::Required)),
-        1 => Just(closeness("block", TopologyMode::Preferred)),
-        1 => Just(closeness("rack", TopologyMode::Required)),
+        3 => Just(Some(TopologyRequest::required("block"))),
+        1 => Just(Some(TopologyRequest::preferred("block"))),
+        1 => Just(Some(TopologyRequest::within("block", "rack"))),
+        1 => Just(Some(TopologyRequest::required("rack"))),
     ];
     let groups = (task(0), task(1), task(2)).prop_map(|(a, b, c)| vec![a, b, c]);
     (nodes, groups, whole).prop_map(|(nodes, groups, topology)| {
@@ -252,10 +261,10 @@ proptest! {
         gang.groups.truncate(1);
         gang.groups[0].topology = None;
         gang.groups[0].count += 3;
-        let Some(level) = gang.topology.as_ref().map(|t| t.level.clone()) else {
+        let Some(level) = gang.topology.as_ref().map(|t| level(t).to_owned()) else {
             return Ok(());
         };
-        gang.topology = Some(TopologyRequest { level: level.clone(), mode: TopologyMode::Preferred });
+        gang.topology = Some(TopologyRequest::preferred(&level));
         let mut engine = with_topologies(build(nodes.iter(), &pods));
         let free = all_free(&engine, &nodes);
         let Ok(placement) = engine.trial(&gang, ms(0)).map(|o| o.placement) else {
@@ -285,7 +294,7 @@ proptest! {
         (nodes, pods) in cluster(),
         gang in any_close_gang("w".into(), NODES),
     ) {
-        let Some(asked) = gang.topology.clone().filter(|t| t.level == "block") else {
+        let Some(asked) = gang.topology.clone().filter(|t| level(t) == "block") else {
             return Ok(());
         };
         let mut engine = with_topologies(build(nodes.iter(), &pods));
@@ -297,9 +306,8 @@ proptest! {
             return Ok(());
         }
         for level in ["rack", "block"] {
-            let mode = TopologyMode::Required;
             let closer = Gang {
-                topology: Some(TopologyRequest { level: level.to_owned(), mode }),
+                topology: Some(TopologyRequest::required(level)),
                 ..gang.clone()
             };
             if feasible(&closer, &nodes, &free) {
@@ -307,6 +315,43 @@ proptest! {
                 return Ok(());
             }
         }
-        prop_assert_eq!(asked.mode, TopologyMode::Preferred);
+        prop_assert_eq!(asked.required_level(), None);
+    }
+
+    #[test]
+    fn a_group_in_one_block_takes_the_fewest_racks_that_any_block_allows(
+        (nodes, pods) in cluster(),
+        gang in any_close_gang("w".into(), NODES),
+        (spread, of_group) in any::<(bool, bool)>(),
+    ) {
+        let mut gang = gang;
+        gang.groups.truncate(1);
+        gang.groups[0].count += 3;
+        gang.topology = Some(TopologyRequest::required("block"));
+        gang.groups[0].topology = of_group.then(|| TopologyRequest::preferred("rack"));
+        if !of_group {
+            gang.topology = Some(TopologyRequest::within("block", "rack"));
+        }
+        if spread {
+            gang.strategy = PlacementStrategy::Spread;
+        }
+        let mut engine = with_topologies(build(nodes.iter(), &pods));
+        let free = all_free(&engine, &nodes);
+        let Ok(placement) = engine.trial(&gang, ms(0)).map(|o| o.placement) else {
+            return Ok(());
+        };
+        let fewest_in = |block: &Vec<String>| {
+            let inside = nodes.iter().filter(|n| domain(n, "block").as_ref() == Some(block));
+            let inside: Vec<Node> = inside.cloned().collect();
+            fewest(&gang, &inside, &free, "rack").0
+        };
+        let blocks = domains(&nodes, "block");
+        let Some(fewest) = blocks.iter().filter_map(fewest_in).min() else {
+            return Ok(());
+        };
+        let used = used(&placement, &nodes, None);
+        let racks: BTreeSet<_> = used.iter().map(|n| domain(n, "rack")).collect();
+        prop_assert!(!racks.contains(&None), "a block has room in its racks");
+        prop_assert_eq!(racks.len(), fewest);
     }
 }

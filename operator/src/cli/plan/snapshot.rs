@@ -375,7 +375,7 @@ mod tests {
             if version.starts_with("trellis") {
                 let spec = match kind {
                     "TrainingJob" => "{taskGroups: []}",
-                    "Topology" => "{levels: [rack]}",
+                    "Topology" => "{levels: [{nodeLabel: rack}]}",
                     "ClusterJobPolicy" | "JobPolicy" => "{cedar: a}",
                     "QuotaPolicy" => "{subject: {}, limits: {runningJobs: 1}}",
                     "PodGroup" => "{minMember: 1, queueName: q, priority: 0, groups: []}",

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use tokio::time::Instant;
 use trellis_api::pod_group::Plan;
-use trellis_api::topology::{TopologyMode, TopologyRequest};
-use trellis_scheduler::Gang;
+use trellis_scheduler::{Gang, NodeName};
 
 use super::Driver;
 use crate::key::Key;
@@ -40,33 +39,27 @@ impl Driver {
         Some(gang)
     }
 
-    /// Where a gang must be together, whoever joins it is to be there too: the labels of its place.
+    /// The labels of the domain in which a gang must be: a pod that joins the gang must be in it, too.
     fn near(&self, run: &Run, plan: &Plan, group: &str) -> BTreeMap<String, String> {
         let name = group;
         let spec = run.job.compiled().job().spec();
         let group = spec.group(group).and_then(|group| group.topology.as_ref());
-        let required = |t: &&TopologyRequest| t.mode() == TopologyMode::Required;
-        // That of the group is the narrower one.
-        let narrow = group.filter(required);
-        let Some(topology) = narrow.or(spec.topology.as_ref().filter(required)) else {
+        // The level of the group is the finer one.
+        let narrow = group.and_then(|topology| topology.required.as_ref());
+        let whole = spec.topology.as_ref();
+        let whole = whole.and_then(|topology| topology.required.as_ref());
+        let Some(level) = narrow.or(whole) else {
             return BTreeMap::new();
         };
-        let world = self.committer.world();
-        let own = plan
+        let (own, others): (Vec<_>, Vec<_>) = plan
             .assignments
             .iter()
-            .find(|a| narrow.is_none() || a.group == name);
-        let first = own.or(plan.assignments.first());
-        let node = first.and_then(|a| world.nodes.get(&Key::new("", &a.node)));
-        let labels = node.and_then(|node| node.metadata.labels.clone());
-        let labels = labels.unwrap_or_default();
-        let topologies = world.topologies.all();
-        let levels = topologies.iter().find_map(|t| {
-            let at = t.spec.levels.iter().position(|l| *l == topology.level)?;
-            t.spec.levels.get(..=at).map(<[String]>::to_vec)
+            .partition(|assignment| narrow.is_none() || assignment.group == name);
+        let mut nodes = own.into_iter().chain(others);
+        let near = nodes.find_map(|assignment| {
+            let node = NodeName::new(assignment.node.as_str());
+            self.engine.domain_labels(level, &node)
         });
-        let levels = levels.unwrap_or_else(|| vec![topology.level.clone()]);
-        let label = |level: String| Some((level.clone(), labels.get(&level)?.clone()));
-        levels.into_iter().filter_map(label).collect()
+        near.unwrap_or_default()
     }
 }

@@ -7,11 +7,12 @@ use trellis_api::queue::{
     self, BackfillPolicy, BorrowWithinCohortPolicy, QueuePreemption, QueueSpec, QueueStatus,
     QueueingStrategy, StopPolicy,
 };
-use trellis_api::{Quantity, ResourceFlavorSpec, TopologySpec};
+use trellis_api::topology::{self, TopologySpec};
+use trellis_api::{Quantity, ResourceFlavorSpec};
 use trellis_scheduler::{
     BorrowWithin, Decayed, Flavor, FlavorName, FlavorQuotas, Preemption, Queue, QueueMemory,
     QueueName, Quota, Reclaim, ResourceGroup, ResourceName, Stop, Taint, TaintEffect, Topology,
-    TopologyName, Weight, WithinQueue,
+    TopologyLevel, TopologyName, Weight, WithinQueue,
 };
 
 use super::{base_units, seconds, time};
@@ -161,7 +162,14 @@ pub fn flavor(name: &str, spec: &ResourceFlavorSpec) -> Flavor {
 pub fn topology(name: &str, spec: &TopologySpec) -> Topology {
     Topology {
         name: TopologyName::new(name),
-        levels: spec.levels.clone(),
+        levels: spec.levels.iter().map(level).collect(),
+    }
+}
+
+fn level(level: &topology::TopologyLevel) -> TopologyLevel {
+    TopologyLevel {
+        name: level.name().to_owned(),
+        node_label: level.node_label.clone(),
     }
 }
 

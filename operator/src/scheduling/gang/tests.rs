@@ -77,25 +77,22 @@ fn a_job_that_says_nothing_is_packed_anywhere_and_may_be_preempted_at_once() {
 fn what_a_job_says_of_its_place_is_told_the_engine_and_stands_in_its_pod_group() {
     let (gang, told) = gangs(json!({
         "placement": "Spread", "preemptibility": "ProtectedWithinQuota", "minRuntimeSeconds": 600,
-        "topology": {"level": "example.com/block"},
+        "topology": {"required": "example.com/block"},
         "taskGroups": [{"name": "worker", "image": "train:1", "resources": {"limits": {"cpu": 1, "memory": "1Gi"}},
-            "topology": {"level": "example.com/rack", "mode": "Preferred"}}],
+            "topology": {"required": "example.com/block", "preferred": "example.com/rack"}}],
     }));
-    let request = |level: &str, mode| {
-        Some(TopologyRequest {
-            level: level.to_owned(),
-            mode,
-        })
-    };
     assert_eq!(gang.strategy, Strategy::Spread);
     for gang in [gang, told] {
         assert_eq!(
             gang.topology,
-            request("example.com/block", TopologyMode::Required)
+            Some(TopologyRequest::required("example.com/block"))
         );
         assert_eq!(
             gang.groups[0].topology,
-            request("example.com/rack", TopologyMode::Preferred)
+            Some(TopologyRequest::within(
+                "example.com/block",
+                "example.com/rack"
+            ))
         );
         let safe = (gang.preemptible, gang.min_runtime, gang.grace);
         assert_eq!(
@@ -186,8 +183,12 @@ fn a_flavor_brings_its_tolerations_and_a_topology_its_levels() {
     assert_eq!(toleration.key.as_deref(), Some("spot"));
     assert_eq!(toleration.operator, TolerationOperator::Exists);
     assert_eq!(toleration.effect, None);
-    let spec = json!({"levels": ["block", "rack"]});
+    let spec = json!({"levels": [{"name": "block", "nodeLabel": "example.com/block"}, {"nodeLabel": "rack"}]});
     let topology = topology("fabric", &serde_json::from_value(spec).unwrap());
     assert_eq!(topology.name.as_str(), "fabric");
-    assert_eq!(topology.levels, ["block", "rack"]);
+    let levels = topology.levels.iter();
+    let levels: Vec<_> = levels
+        .map(|l| (l.name.as_str(), l.node_label.as_str()))
+        .collect();
+    assert_eq!(levels, [("block", "example.com/block"), ("rack", "rack")]);
 }

@@ -1,5 +1,7 @@
 //! Guest gangs in the engine's words.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::jiff::Timestamp;
 use trellis_api::PodGroupSpec;
 use trellis_scheduler::{
@@ -21,9 +23,8 @@ pub struct Ticket {
     pub excluded: Vec<String>,
     /// It had to make room before.
     pub preempted: bool,
-    /// Of one that came after its gang: where that is, by the label of the level that it must be
-    /// in.
-    pub near: Option<(String, String)>,
+    /// Of a pod that came after its gang: the labels of the domain in which the gang must be.
+    pub near: BTreeMap<String, String>,
     /// Which of the gang's places it is to be.
     pub place: u64,
 }
@@ -128,5 +129,5 @@ pub fn waiting(unit: &Key, group: Option<&PodGroupSpec>, asks: &Asks, ticket: &T
 }
 
 pub(super) fn topology(group: &PodGroupSpec) -> Option<TopologyRequest> {
-    group.topology.as_ref().map(gang::topology_request)
+    group.topology.as_ref().and_then(gang::topology_request)
 }

@@ -125,14 +125,7 @@ impl Runner<'_, '_> {
             let (_, _, first) = pods
                 .find(|(group, ..)| own(group))
                 .or(placement.iter().next())?;
-            let labels = &self.nodes.get(first)?.labels;
-            let levels = self.topologies.values().find_map(|levels| {
-                let at = levels.iter().position(|key| *key == level.key)?;
-                levels.get(..=at)
-            });
-            let levels = levels.unwrap_or(std::slice::from_ref(&level.key)).iter();
-            let label = |key: &String| Some((key.clone(), labels.get(key)?.clone()));
-            Some(levels.filter_map(label).collect())
+            self.engine.domain_labels(&level.name, first)
         };
         labels().unwrap_or_default()
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use trellis_api::job::Restart;
-use trellis_scheduler::{Gang, NodeName, Placement, PodKey, Time, TopologyMode};
+use trellis_scheduler::{Gang, NodeName, Placement, PodKey, Time};
 
 use super::elastic::Surplus;
 use super::meter;
@@ -81,7 +81,7 @@ impl JobState {
     /// True if all of its pods must be in one domain of the level.
     pub(super) fn needs_one(&self, level: &str) -> bool {
         let asked = self.gang.topology.as_ref();
-        asked.is_some_and(|asked| asked.level == level && asked.mode == TopologyMode::Required)
+        asked.is_some_and(|asked| asked.required_level() == Some(level))
     }
 
     /// Since when it has its place.

@@ -31,8 +31,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use trellis_scheduler::{
-    Decision, Engine, Gang, GangId, NodeName, Placement, PodKey, Predictor, Time, TopologyName,
-    Victim,
+    Decision, Engine, Gang, GangId, NodeName, Placement, PodKey, Predictor, Time, Victim,
 };
 
 use super::random::Random;
@@ -105,8 +104,6 @@ struct Runner<'a, 'b> {
     random: Random,
     expects: Vec<Expectation>,
     nodes: BTreeMap<NodeName, NodeFacts>,
-    /// The levels of each topology, coarse to fine.
-    topologies: BTreeMap<TopologyName, Vec<String>>,
     /// Jobs whose surplus pods have joined in this cycle.
     grew: BTreeSet<GangId>,
     /// The engine has more to decide at this time.
@@ -117,7 +114,6 @@ struct Runner<'a, 'b> {
 
 /// A node as the simulation knows it.
 struct NodeFacts {
-    labels: BTreeMap<String, String>,
     unschedulable: bool,
     ready: bool,
 }
@@ -140,7 +136,6 @@ impl<'a, 'b> Runner<'a, 'b> {
             random: Random::new(options.seed),
             expects: Vec::new(),
             nodes: BTreeMap::new(),
-            topologies: BTreeMap::new(),
             grew: BTreeSet::new(),
             is_unsettled: false,
             now: Time::default(),

@@ -23,7 +23,6 @@ impl Runner<'_, '_> {
                     self.meter.set_domain(&node.name, domain);
                 }
                 let facts = NodeFacts {
-                    labels: node.labels.clone(),
                     unschedulable: node.unschedulable,
                     ready: node.ready,
                 };
@@ -36,15 +35,8 @@ impl Runner<'_, '_> {
             Change::Flavor(flavor) => self.engine.apply_flavor(flavor),
             Change::FlavorGone(name) => self.engine.delete_flavor(&name),
             Change::Quotas(policies) => self.burning.apply(policies),
-            Change::Topology(topology) => {
-                let levels = topology.levels.clone();
-                self.topologies.insert(topology.name.clone(), levels);
-                self.engine.apply_topology(topology);
-            }
-            Change::TopologyGone(name) => {
-                self.topologies.remove(&name);
-                self.engine.delete_topology(&name);
-            }
+            Change::Topology(topology) => self.engine.apply_topology(topology),
+            Change::TopologyGone(name) => self.engine.delete_topology(&name),
             Change::Pod(pod, node, request) => self.foreign(pod, node, request),
             Change::PodGone(pod) => self.foreign_gone(&pod),
             Change::Job(job) => self.job(*job),

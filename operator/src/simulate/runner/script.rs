@@ -89,8 +89,8 @@ pub struct SurplusPod {
 /// A level of which all pods must be in one domain.
 #[derive(Clone, Debug)]
 pub struct RequiredLevel {
-    /// The key of the node label.
-    pub key: String,
+    /// Its name.
+    pub name: String,
     /// The task group asks for it, else the job.
     pub is_of_group: bool,
 }

@@ -60,16 +60,21 @@ async fn a_topology_is_told_of_and_one_that_does_not_decode_is_none() {
         [Feed::Topology(name)] => name.to_string(),
         other => panic!("{other:?}"),
     };
-    let topology = |levels: Value| -> Topology {
+    let topology = |keys: &[&str]| -> Topology {
+        let levels: Vec<Value> = keys.iter().map(|key| json!({"nodeLabel": key})).collect();
         decoded(json!({
             "apiVersion": "trellis.dev/v1alpha1", "kind": "Topology",
             "metadata": {"name": "network", "uid": "t"}, "spec": {"levels": levels},
         }))
     };
     let key = Key::new("", "network");
-    let levels = |world: &World| world.topologies.get(&key).map(|t| t.spec.levels.clone());
+    let levels = |world: &World| {
+        let topology = world.topologies.get(&key)?;
+        let levels = topology.spec.levels.iter();
+        Some(levels.map(|level| level.name().to_owned()).collect())
+    };
     case.watched
-        .apply(key.clone(), topology(json!(["block", "rack"])));
+        .apply(key.clone(), topology(&["block", "rack"]));
     assert_eq!(told(), "network");
     let two = vec!["block".to_owned(), "rack".to_owned()];
     assert_eq!(levels(&case.world), Some(two));
@@ -80,7 +85,7 @@ async fn a_topology_is_told_of_and_one_that_does_not_decode_is_none() {
     };
     Sink::<Topology>::undecodable(&*case.watched, &key, broken);
     assert_eq!((told(), levels(&case.world)), ("network".to_owned(), None));
-    case.watched.apply(key.clone(), topology(json!(["rack"])));
+    case.watched.apply(key.clone(), topology(&["rack"]));
     let one = Some(vec!["rack".to_owned()]);
     assert_eq!((told(), levels(&case.world)), ("network".to_owned(), one));
     Sink::<Topology>::delete(&*case.watched, &key, "t");

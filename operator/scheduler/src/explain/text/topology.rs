@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::{Count, Of, verb};
-use crate::explain::{Detail, InDomain};
+use crate::explain::{Detail, InDomain, MissingLevel};
 use crate::topology::NODE_LEVEL;
 
 impl Detail {
@@ -12,14 +12,28 @@ impl Detail {
         match self {
             Self::TopologyNotFound {
                 group,
-                level,
+                missing,
                 levels,
             } => {
-                write!(
-                    f,
-                    "{}topology.level: no Topology has a level {level:?}: ",
-                    Of(group)
-                )?;
+                write!(f, "{}topology", Of(group))?;
+                match missing {
+                    MissingLevel::Required(level) => {
+                        write!(f, ".required: no Topology has a level {level:?}: ")?;
+                    }
+                    MissingLevel::Preferred(level) => {
+                        write!(f, ".preferred: no Topology has a level {level:?}: ")?;
+                    }
+                    MissingLevel::Common {
+                        required,
+                        preferred,
+                    } => {
+                        return write!(
+                            f,
+                            ": no Topology has both levels {required:?} and {preferred:?}: \
+                             name two levels of one Topology"
+                        );
+                    }
+                }
                 if levels.is_empty() {
                     return f.write_str("create one that has it (there is none)");
                 }

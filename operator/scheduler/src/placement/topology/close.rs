@@ -13,9 +13,9 @@ use std::cmp::Reverse;
 use super::super::pack::Runs;
 use super::super::place::fill_among;
 use super::super::ranking::Ranked;
-use super::Near;
 use super::best_fit::{FreeCapacity, FreeLookup};
 use super::seats::{Part, Seat, Seats};
+use super::{Mode, Near};
 use crate::gang::Strategy;
 use crate::state::{Layout, NodeIdx, Signature};
 
@@ -24,7 +24,7 @@ pub(super) struct Close<'a> {
     pub(super) ranked: &'a Ranked<'a>,
     pub(super) signature: &'a Signature,
     pub(super) strategy: Strategy,
-    pub(super) layout: &'a Layout,
+    pub(super) near: &'a Near,
     pub(super) free: FreeLookup<'a>,
 }
 
@@ -34,7 +34,6 @@ impl Close<'_> {
     pub(super) fn fill(
         &self,
         count: u32,
-        near: &Near,
         among: &[NodeIdx],
         allows: &dyn Fn(NodeIdx) -> bool,
     ) -> Option<Runs> {
@@ -46,7 +45,7 @@ impl Close<'_> {
                     None => (self.free.of(*node), 0),
                 };
                 Seat {
-                    place: self.layout.position(*node),
+                    place: self.layout().position(*node),
                     node: *node,
                     pods,
                     free,
@@ -56,8 +55,8 @@ impl Close<'_> {
         let mut seats: Vec<Seat> = among.iter().filter_map(seat).collect();
         seats.sort_unstable_by_key(|seat| seat.place);
         let mut runs = Runs::new();
-        let depth = near.level.depth;
-        let placed = if near.is_required() {
+        let depth = self.near.level.depth;
+        let placed = if self.near.is_required() {
             self.in_one(&seats, count, depth, &mut runs)
         } else {
             self.in_few(&seats, count, depth, &mut runs)
@@ -65,9 +64,13 @@ impl Close<'_> {
         placed.then_some(runs)
     }
 
+    fn layout(&self) -> &Layout {
+        &self.near.level.layout
+    }
+
     fn row<'s>(&'s self, seats: &'s [Seat]) -> Seats<'s> {
         Seats {
-            layout: self.layout,
+            layout: self.layout(),
             signature: self.signature,
             row: seats,
         }
@@ -75,8 +78,14 @@ impl Close<'_> {
 
     /// All in one domain of that level or a finer one. False: none holds them.
     fn in_one(&self, seats: &[Seat], count: u32, depth: usize, runs: &mut Runs) -> bool {
-        for depth in (depth..self.layout.depths()).rev() {
-            if let Some(part) = self.row(seats).domains_for(count, depth).first() {
+        for depth in (depth..self.layout().depths()).rev() {
+            let row = self.row(seats);
+            let mut parts = row.domains_for(count, depth);
+            if let Some(preferred) = self.preferred_below(depth) {
+                // Stable: of equally few ones the best fit goes first.
+                parts.sort_by_cached_key(|part| row.domains_needed(part, count, preferred));
+            }
+            if let Some(part) = parts.first() {
                 let seats = seats.get(part.seats.clone()).unwrap_or(&[]);
                 return self.within(seats, count, depth.saturating_add(1), runs);
             }
@@ -86,7 +95,7 @@ impl Close<'_> {
 
     /// In as few domains of that level as can be.
     fn in_few(&self, seats: &[Seat], count: u32, depth: usize, runs: &mut Runs) -> bool {
-        if depth >= self.layout.depths() {
+        if depth >= self.layout().depths() {
             return self.anywhere(seats, count, runs);
         }
         if self.in_one(seats, count, depth, runs) {
@@ -140,11 +149,22 @@ impl Close<'_> {
             runs.extend(used.map(|seat| (seat.node, seat.pods)));
             return true;
         }
-        match self.strategy {
-            Strategy::Pack => self.in_few(seats, count, depth, runs),
-            // What is to be spread is not drawn together any further.
-            Strategy::Spread => self.anywhere(seats, count, runs),
+        let preferred = self.preferred_below(depth.saturating_sub(1));
+        match (self.strategy, preferred) {
+            (_, Some(preferred)) => self.in_few(seats, count, preferred, runs),
+            (Strategy::Pack, None) => self.in_few(seats, count, depth, runs),
+            // The pods are to be spread: no finer level draws them together.
+            (Strategy::Spread, None) => self.anywhere(seats, count, runs),
         }
+    }
+
+    /// The preferred level within a domain that must hold all pods, where it is finer
+    /// than this depth.
+    fn preferred_below(&self, depth: usize) -> Option<usize> {
+        let Mode::Required { preferred } = self.near.mode else {
+            return None;
+        };
+        preferred.filter(|preferred| *preferred > depth)
     }
 
     fn anywhere(&self, seats: &[Seat], count: u32, runs: &mut Runs) -> bool {

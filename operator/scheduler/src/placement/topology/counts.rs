@@ -51,6 +51,19 @@ impl Counts {
     }
 }
 
+/// How few domains hold so much together, by how much each one holds. `usize::MAX`
+/// where all of them do not.
+pub(super) fn fewest(domains: impl Iterator<Item = u128>, whole: u128) -> usize {
+    let mut domains: Vec<u128> = domains.collect();
+    domains.sort_unstable_by(|a, b| b.cmp(a));
+    let mut sums = domains.iter().scan(0_u128, |sum, holds| {
+        *sum = sum.saturating_add(*holds);
+        Some(*sum)
+    });
+    let last = sums.position(|sum| sum >= whole);
+    last.map_or(usize::MAX, |last| last.saturating_add(1))
+}
+
 /// True where these nodes have as much of each resource as all groups need.
 pub(crate) fn enough(nodes: &Nodes, shape: &Shape, among: &[NodeIdx], room: Room) -> bool {
     shape.total.iter().all(|(resource, needs)| {

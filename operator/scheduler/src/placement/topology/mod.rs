@@ -20,13 +20,24 @@ use std::sync::Arc;
 
 use super::pack::Runs;
 use crate::state::{Level, NodeIdx, Nodes, Shape};
-use crate::topology::{TopologyMode, TopologyRequest};
+use crate::topology::TopologyRequest;
 
-/// A request for closeness whose level is known.
+/// A request for closeness whose levels are known.
 #[derive(Clone, Debug)]
 pub(crate) struct Near {
+    /// The level that is required, or else the one that is preferred.
     pub(crate) level: Level,
-    pub(crate) mode: TopologyMode,
+    pub(crate) mode: Mode,
+}
+
+/// Whether closeness is a must.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// All pods are in one domain of the level and, within it, in as few domains of the
+    /// preferred level as possible, which is finer: its depth.
+    Required { preferred: Option<usize> },
+    /// As few domains of the level as possible.
+    Preferred,
 }
 
 /// What a gang and its groups ask.
@@ -39,15 +50,54 @@ pub(crate) struct Closeness {
 
 impl Near {
     fn find(nodes: &Nodes, request: &TopologyRequest) -> Option<Self> {
-        Some(Self {
-            level: nodes.domains().find(&request.level)?,
-            mode: request.mode,
-        })
+        let domains = nodes.domains();
+        let (level, mode) = match request {
+            TopologyRequest::Preferred { level } => (domains.find(level)?, Mode::Preferred),
+            TopologyRequest::Required {
+                level,
+                preferred: None,
+            } => (domains.find(level)?, Mode::Required { preferred: None }),
+            TopologyRequest::Required {
+                level,
+                preferred: Some(finer),
+            } => {
+                let (level, finer) = domains.find_both(level, finer)?;
+                // One domain of the required level is one of each coarser level, too.
+                let preferred = Some(finer).filter(|finer| *finer > level.depth);
+                (level, Mode::Required { preferred })
+            }
+        };
+        Some(Self { level, mode })
+    }
+
+    /// As few domains as possible, without a must: of the preferred level, else of the
+    /// required one.
+    fn preferred(&self) -> Self {
+        Self {
+            level: Level {
+                depth: self.preferred_depth().unwrap_or(self.level.depth),
+                ..self.level.clone()
+            },
+            mode: Mode::Preferred,
+        }
+    }
+
+    /// The level of which the pods are to be in few domains.
+    fn preferred_depth(&self) -> Option<usize> {
+        match self.mode {
+            Mode::Required { preferred } => preferred,
+            Mode::Preferred => Some(self.level.depth),
+        }
+    }
+
+    /// The level of which all pods must be in one domain.
+    fn required_depth(&self) -> Option<usize> {
+        self.is_required().then_some(self.level.depth)
     }
 
     /// True where it is a must.
     pub(crate) fn is_required(&self) -> bool {
-        self.mode == TopologyMode::Required
+        self.mode != Mode::Preferred
     }
 
     /// Whether these nodes are in one domain, where they must be.
@@ -60,27 +110,27 @@ impl Near {
         first.is_some() && runs.all(|(node, _)| domain(*node) == first)
     }
 
-    /// Both at once, for the same pods, where both are of one topology: finer
-    /// levels than that which is asked are looked at anyway.
+    /// Both at once, for the same pods, where both are of one topology: the finer one
+    /// of the required levels, and within it the coarser one of the preferred levels,
+    /// since finer levels than that are looked at anyway.
     fn and(&self, other: &Self) -> Option<Self> {
         if !Arc::ptr_eq(&self.level.layout, &other.level.layout) {
             return None;
         }
-        let (a, b) = (self.level.depth, other.level.depth);
-        let both = match (self.is_required(), other.is_required()) {
-            (true, true) => (a.max(b), TopologyMode::Required),
-            (true, false) => (a, TopologyMode::Required),
-            (false, true) => (b, TopologyMode::Required),
-            (false, false) => (a.min(b), TopologyMode::Preferred),
+        let both = [self, other];
+        let required = both.iter().filter_map(|near| near.required_depth()).max();
+        let preferred = both.iter().filter_map(|near| near.preferred_depth());
+        let preferred = preferred.filter(|depth| required.is_none_or(|must| *depth > must));
+        let preferred = preferred.min();
+        let (depth, mode) = match required {
+            Some(depth) => (depth, Mode::Required { preferred }),
+            None => (preferred?, Mode::Preferred),
         };
         let level = Level {
-            depth: both.0,
+            depth,
             ..self.level.clone()
         };
-        Some(Self {
-            level,
-            mode: both.1,
-        })
+        Some(Self { level, mode })
     }
 }
 
@@ -118,12 +168,8 @@ impl Closeness {
     /// What is left to ask for a group once the gang's place is chosen: its own
     /// request, else to be as close as the gang is to be.
     fn within(&self, group: usize) -> Option<Near> {
-        self.own(group).cloned().or_else(|| {
-            self.gang.clone().map(|near| Near {
-                mode: TopologyMode::Preferred,
-                ..near
-            })
-        })
+        let own = self.own(group).cloned();
+        own.or_else(|| self.gang.as_ref().map(Near::preferred))
     }
 
     /// The one request that says all, where only one group has pods and all is of

@@ -8,14 +8,16 @@ use super::super::pack::Runs;
 use super::super::place::share;
 use super::attempt::Attempt;
 use super::best_fit::{Distance, FreeCapacity, FreeLookup, Row};
+use super::counts::fewest;
 use super::{Counts, Near, enough};
-use crate::state::{Layout, NodeIdx};
+use crate::state::{GroupShape, Layout, NodeIdx};
 
 /// Last domains that are tried for one set of others.
 const LAST: usize = 4;
 
 /// A domain that could take part, with how much of the gang it holds: pods of each
 /// group by their share of what the nodes have.
+#[derive(Clone)]
 struct Part {
     holds: u128,
     domain: Range<usize>,
@@ -30,8 +32,32 @@ impl Attempt<'_> {
         let layout = &near.level.layout;
         let counts = self.counts(layout);
         for depth in (near.level.depth..layout.depths()).rev() {
-            for domain in self.candidates(layout, depth, &counts) {
-                let placed = self.scope(layout.stretch(domain));
+            let mut domains = self.candidates(layout, depth, &counts);
+            let preferred = near.preferred_depth().filter(|finer| *finer > depth);
+            let Some(preferred) = preferred else {
+                let mut domains = domains.into_iter();
+                let placed = domains.find_map(|domain| self.scope(layout.stretch(domain)));
+                if placed.is_some() {
+                    return placed;
+                }
+                continue;
+            };
+            let parts = self.parts(layout, preferred, &counts);
+            let whole = self
+                .shares()
+                .iter()
+                .fold(0, |sum: u128, (_, count, share)| {
+                    sum.saturating_add(u128::from(*count).saturating_mul(*share))
+                });
+            // Stable: of equally few ones the best fit goes first.
+            domains.sort_by_cached_key(|domain| {
+                let parts = within(&parts, domain).iter();
+                fewest(parts.map(|part| part.holds), whole)
+            });
+            for domain in domains {
+                let parts = within(&parts, &domain).to_vec();
+                let few = self.in_few_of(layout, preferred, parts, &counts);
+                let placed = few.or_else(|| self.scope(layout.stretch(domain)));
                 if placed.is_some() {
                     return placed;
                 }
@@ -102,15 +128,25 @@ impl Attempt<'_> {
         row.sorted(depth, domains, &stretch, distance)
     }
 
-    /// In as few domains of the level as groups of unlike pods are placed in one
-    /// after another: those that hold most of the gang, and last the best fit that
-    /// holds the rest.
+    /// In few domains of the level.
     pub(super) fn in_few(&mut self, near: &Near) -> Option<Vec<Runs>> {
-        let layout = &near.level.layout;
+        let (layout, depth) = (&near.level.layout, near.level.depth);
         let counts = self.counts(layout);
-        let depth = near.level.depth;
         let parts = self.parts(layout, depth, &counts);
-        let mut parts = self.sorted(layout, depth, &counts, parts, |part| part.domain.clone());
+        self.in_few_of(layout, depth, parts, &counts)
+    }
+
+    /// In as few of these domains as groups of unlike pods are placed in one after
+    /// another: those that hold most of the gang, and last the best fit that holds the
+    /// rest.
+    fn in_few_of(
+        &mut self,
+        layout: &Layout,
+        depth: usize,
+        parts: Vec<Part>,
+        counts: &Counts,
+    ) -> Option<Vec<Runs>> {
+        let mut parts = self.sorted(layout, depth, counts, parts, |part| part.domain.clone());
         for (fit, part) in parts.iter_mut().enumerate() {
             part.fit = fit;
         }
@@ -124,7 +160,7 @@ impl Attempt<'_> {
             if pause > 0 {
                 pause = pause.saturating_sub(1);
             } else {
-                let last = self.last(&chosen, open, &counts);
+                let last = self.last(&chosen, open, counts);
                 for last in &last {
                     let mut among: Vec<NodeIdx> = Vec::new();
                     for domain in chosen.iter().chain([last]) {
@@ -145,11 +181,17 @@ impl Attempt<'_> {
         None
     }
 
-    fn parts(&self, layout: &Layout, depth: usize, counts: &Counts) -> Vec<Part> {
+    /// Each group with its pods and the share of the nodes' resources that one takes.
+    fn shares(&self) -> Vec<(usize, u64, u128)> {
         let groups = self.wish.shape.groups.iter().enumerate();
-        let groups: Vec<(usize, u64, u128)> = groups
-            .map(|(at, group)| (at, u64::from(group.count), share(self.nodes, group)))
-            .collect();
+        let share = |(at, group): (usize, &GroupShape)| {
+            (at, u64::from(group.count), share(self.nodes, group))
+        };
+        groups.map(share).collect()
+    }
+
+    fn parts(&self, layout: &Layout, depth: usize, counts: &Counts) -> Vec<Part> {
+        let groups = self.shares();
         let parts = layout.domains(depth).map(|domain| {
             let holds = groups.iter().fold(0_u128, |sum, (at, count, share)| {
                 let pods = u128::from(counts.of(*at, &domain).min(*count));
@@ -184,4 +226,12 @@ impl Attempt<'_> {
         let last = last.into_iter().map(|part| part.domain.clone());
         last.take(LAST).collect()
     }
+}
+
+/// The parts that lie in a domain of a coarser level; parts are in the order of the
+/// topology's row.
+fn within<'p>(parts: &'p [Part], domain: &Range<usize>) -> &'p [Part] {
+    let start = parts.partition_point(|part| part.domain.start < domain.start);
+    let end = parts.partition_point(|part| part.domain.start < domain.end);
+    parts.get(start..end).unwrap_or(&[])
 }

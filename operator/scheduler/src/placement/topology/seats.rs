@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::best_fit::{Distance, FreeCapacity, Row};
+use super::counts::fewest;
 use crate::state::{Layout, NodeIdx, Signature};
 
 /// A node that a group may use.
@@ -70,6 +71,17 @@ impl Seats<'_> {
             Distance::of(self.signature, u64::from(count), seats)
         };
         row.sorted(depth, parts, |part| part.seats.clone(), distance)
+    }
+
+    /// How many domains of a finer level within a domain the pods need at least.
+    pub(super) fn domains_needed(&self, within: &Part, count: u32, depth: usize) -> usize {
+        let seats = Seats {
+            row: self.row.get(within.seats.clone()).unwrap_or(&[]),
+            ..*self
+        };
+        let parts = seats.parts(depth).into_iter();
+        let pods = parts.filter(|part| part.domain.is_some());
+        fewest(pods.map(|part| u128::from(part.pods)), u128::from(count))
     }
 
     /// The domains of a level that each hold so many pods, best fit first.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use super::{Labels, NodeIdx};
 use crate::ids::{NodeName, TopologyName};
-use crate::topology::{NODE_LEVEL, Topology};
+use crate::topology::{NODE_LEVEL, Topology, TopologyLevel};
 use tree::Tree;
 
 /// All topologies.
@@ -67,32 +67,35 @@ impl Domains {
         }
     }
 
-    /// The level of that key: of the first topology by name that has it. As of
+    /// The level of that name, of the first topology by name that has it. As of
     /// when [`Domains::lay_out`] was last called.
     pub(crate) fn find(&self, level: &str) -> Option<Level> {
         self.trees.values().find_map(|tree| {
-            let depth = tree.levels().iter().position(|key| key == level)?;
+            let depth = tree.depth(level)?;
             let layout = tree.layout();
             Some(Level { layout, depth })
         })
     }
 
-    /// The keys of the labels that tell a domain of the level: its own, behind
+    /// The first of two levels, and the depth of the second one, of the first topology
+    /// by name that has both.
+    pub(crate) fn find_both(&self, level: &str, other: &str) -> Option<(Level, usize)> {
+        self.trees.values().find_map(|tree| {
+            let (depth, other) = (tree.depth(level)?, tree.depth(other)?);
+            let layout = tree.layout();
+            Some((Level { layout, depth }, other))
+        })
+    }
+
+    /// The keys of the labels whose values name a domain of the level: its own, behind
     /// those of coarser levels.
     pub(crate) fn labels(&self, level: &str) -> Vec<String> {
         let found = self.trees.values().find_map(|tree| {
-            let levels = tree.levels();
-            let depth = levels.iter().position(|key| key == level)?;
-            levels.get(..=depth)
+            let depth = tree.depth(level)?;
+            tree.levels().get(..=depth)
         });
-        found.unwrap_or_default().to_vec()
-    }
-
-    /// True where a topology has the level.
-    pub(crate) fn has(&self, level: &str) -> bool {
-        self.trees
-            .values()
-            .any(|tree| tree.levels().iter().any(|key| key == level))
+        let levels = found.unwrap_or_default().iter();
+        levels.map(|level| level.node_label.clone()).collect()
     }
 
     /// All topologies, by name.
@@ -103,13 +106,13 @@ impl Domains {
         })
     }
 
-    /// The keys of all levels that are labels, each once, by name of the topology and from coarse
-    /// to fine.
+    /// The names of all levels of labels, each once, by name of the topology and from coarse to
+    /// fine.
     pub(crate) fn levels(&self) -> Vec<String> {
         let mut levels: Vec<String> = Vec::new();
-        for level in self.trees.values().flat_map(Tree::levels) {
-            if level != NODE_LEVEL && !levels.contains(level) {
-                levels.push(level.clone());
+        for TopologyLevel { name, .. } in self.trees.values().flat_map(Tree::levels) {
+            if name != NODE_LEVEL && !levels.contains(name) {
+                levels.push(name.clone());
             }
         }
         levels

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::layout::Layout;
 use crate::ids::NodeName;
 use crate::state::{Labels, NodeIdx};
-use crate::topology::NODE_LEVEL;
+use crate::topology::{NODE_LEVEL, TopologyLevel};
 
 /// The value of a label. Nodes that lack it come after those that have it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,7 +22,7 @@ pub(super) type Path = Arc<[Label]>;
 /// A topology and the nodes in it, kept as they come, change and go.
 #[derive(Debug, Default)]
 pub(super) struct Tree {
-    levels: Vec<String>,
+    levels: Vec<TopologyLevel>,
     nodes: BTreeMap<(Path, NodeName), NodeIdx>,
     /// By node.
     paths: Vec<Option<Path>>,
@@ -32,7 +32,7 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    pub(super) fn new(levels: Vec<String>) -> Self {
+    pub(super) fn new(levels: Vec<TopologyLevel>) -> Self {
         Self {
             levels,
             stale: true,
@@ -40,9 +40,14 @@ impl Tree {
         }
     }
 
-    /// The keys of its levels, coarse to fine.
-    pub(super) fn levels(&self) -> &[String] {
+    /// Its levels, coarse to fine.
+    pub(super) fn levels(&self) -> &[TopologyLevel] {
         &self.levels
+    }
+
+    /// The depth of the level of that name; 0 is the coarsest.
+    pub(super) fn depth(&self, level: &str) -> Option<usize> {
+        self.levels.iter().position(|known| known.name == level)
     }
 
     pub(super) fn put(&mut self, node: NodeIdx, name: &NodeName, labels: Option<&Labels>) {
@@ -78,8 +83,8 @@ impl Tree {
 
     fn path(&self, name: &NodeName, labels: &Labels) -> Path {
         let mut missing = false;
-        let label = |key: &String| match labels.get(key) {
-            _ if key == NODE_LEVEL => Label::Value(name.as_str().into()),
+        let label = |level: &TopologyLevel| match labels.get(&level.node_label) {
+            _ if level.name == NODE_LEVEL => Label::Value(name.as_str().into()),
             Some(value) if !missing => Label::Value(Arc::clone(value)),
             _ => {
                 missing = true;

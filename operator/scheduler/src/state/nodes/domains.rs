@@ -1,7 +1,9 @@
 //! Where nodes stand in the topologies.
 
+use std::collections::BTreeMap;
+
 use super::Nodes;
-use crate::ids::TopologyName;
+use crate::ids::{NodeName, TopologyName};
 use crate::state::Domains;
 use crate::topology::Topology;
 
@@ -18,6 +20,26 @@ impl Nodes {
     /// Says whether the topology was there.
     pub(crate) fn delete_topology(&mut self, name: &TopologyName) -> bool {
         self.domains.delete(name)
+    }
+
+    /// The labels of the domain of a level in which a node is. None: no topology has the
+    /// level, or the node is in no domain of it.
+    pub(crate) fn domain_labels(
+        &self,
+        level: &str,
+        node: &NodeName,
+    ) -> Option<BTreeMap<String, String>> {
+        let at = self.by_name.get(node)?;
+        let labels = &self.entries.get(at.at())?.facts.as_ref()?.labels;
+        let keys = self.domains.labels(level);
+        if keys.is_empty() {
+            return None;
+        }
+        let label = |key: String| {
+            let value = labels.get(&key)?.to_string();
+            Some((key, value))
+        };
+        keys.into_iter().map(label).collect()
     }
 
     /// The topologies, as of when [`Nodes::rank`] was last called.

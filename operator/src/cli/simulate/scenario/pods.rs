@@ -1,6 +1,5 @@
 //! Pods of jobs: those beyond the gang, and those that an event names.
 
-use trellis_api::topology::{TopologyMode, TopologyRequest};
 use trellis_compiler::{CompiledGroup, CompiledJob};
 use trellis_scheduler::{Draw, Time};
 
@@ -47,15 +46,15 @@ fn is_elastic(job: &CompiledJob, group: &CompiledGroup) -> bool {
 /// The pods of a job beyond its gang, by group and index.
 pub(super) fn surplus(job: &CompiledJob, ticket: &Ticket, draws: &[Draw]) -> Vec<SurplusPod> {
     let spec = job.job().spec();
-    let required = |request: &&TopologyRequest| request.mode() == TopologyMode::Required;
+    let whole = spec.topology.as_ref();
+    let whole = whole.and_then(|request| request.required.as_ref());
     let mut pods = Vec::new();
     for group in job.groups() {
         let written = spec.group(group.name());
         let own = written.and_then(|group| group.topology.as_ref());
-        let own = own.filter(required);
-        let level = own.or(spec.topology.as_ref().filter(required));
-        let level = level.map(|request| RequiredLevel {
-            key: request.level.clone(),
+        let own = own.and_then(|request| request.required.as_ref());
+        let level = own.or(whole).map(|level| RequiredLevel {
+            name: level.clone(),
             is_of_group: own.is_some(),
         });
         for index in group.gang_size()..group.replicas() {

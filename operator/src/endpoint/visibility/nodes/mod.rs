@@ -169,8 +169,8 @@ fn domains(snapshot: &Snapshot, node: &Node) -> Vec<NodeDomain> {
         .filter_map(|(topology, level)| {
             Some(NodeDomain {
                 topology: topology.name.as_str().to_owned(),
-                level: level.clone(),
-                domain: node.labels.get(level)?.clone(),
+                level: level.name.clone(),
+                domain: node.labels.get(&level.node_label)?.clone(),
             })
         })
         .collect()

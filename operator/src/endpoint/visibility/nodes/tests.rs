@@ -3,7 +3,7 @@
 use super::*;
 use trellis_scheduler::{
     Engine, Gang, GangId, GroupName, PodKey, Queue, QueueName, Resources, TaskGroup, Time,
-    Topology, TopologyName,
+    Topology, TopologyLevel, TopologyName,
 };
 
 const GPU: &str = "nvidia.com/gpu";
@@ -25,7 +25,7 @@ fn engine() -> Engine {
     let mut engine = Engine::new();
     engine.apply_topology(Topology {
         name: TopologyName::new("racks"),
-        levels: vec![RACK.to_owned()],
+        levels: vec![TopologyLevel::of_label(RACK)],
     });
     for name in ["n0", "n1"] {
         let offers = Resources::new()

@@ -50,7 +50,7 @@ impl Driver {
         group: Option<&PodGroupSpec>,
         found: Result<Option<Asks>, Certificate>,
         retry: Option<Timestamp>,
-        near: Option<(String, String)>,
+        near: BTreeMap<String, String>,
     ) {
         match found {
             // It is looked at again once that is known, and gets no place by what it asked before.

@@ -15,7 +15,7 @@ mod tell;
 mod tests;
 mod writes;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
@@ -80,7 +80,7 @@ struct Guest {
     /// When pods became its own last that came one by one.
     joined: Option<Instant>,
     /// Where a pod must be that joins a gang.
-    near: Option<(String, String)>,
+    near: BTreeMap<String, String>,
     /// Which of the places it is that the engine's names of its pods are of.
     place: u64,
     /// Of a pod alone, whose failures no journal has: how many in a row, and when it is tried again.

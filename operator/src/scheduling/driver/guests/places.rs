@@ -1,12 +1,12 @@
 //! The places of guest gangs: sought, found, and given up.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
-use trellis_api::topology::TopologyMode;
 use trellis_api::{PodGroup, PodGroupSpec, Reason};
+use trellis_scheduler::NodeName;
 
 use super::super::{Driver, Inside};
 use super::find::Nominated;
@@ -32,7 +32,7 @@ impl Driver {
         group: Option<&PodGroupSpec>,
         asks: Asks,
         retry: Option<Timestamp>,
-        near: Option<(String, String)>,
+        near: BTreeMap<String, String>,
     ) {
         if self.keeps_nomination(unit, &asks, &near) {
             return;
@@ -75,7 +75,7 @@ impl Driver {
         &mut self,
         unit: &Key,
         asks: &Asks,
-        near: &Option<(String, String)>,
+        near: &BTreeMap<String, String>,
     ) -> bool {
         let alone = matches!(guests::unit(unit), Some(Unit::Pod(_)));
         let state = self.guests.gangs.get_mut(unit).filter(|_| alone);
@@ -259,41 +259,37 @@ impl Driver {
         self.spare(unit);
     }
 
-    /// Where a pod must be that comes after its gang, by the label of the level.
+    /// The labels of the domain in which a pod must be that comes after its gang. Empty: it may be
+    /// anywhere.
     ///
     /// # Errors
-    /// Nobody can say: it waits, and is not placed elsewhere.
+    /// No node of its gang is in a domain: the pod waits, and is not placed elsewhere.
     pub(super) fn guests_near(
         &self,
         group: &PodGroup,
-    ) -> Result<Option<(String, String)>, Certificate> {
+    ) -> Result<BTreeMap<String, String>, Certificate> {
         let asked = group.spec.topology.as_ref();
-        let required = asked.filter(|asked| asked.mode() == TopologyMode::Required);
-        let Some(asked) = required else {
-            return Ok(None);
+        let Some(level) = asked.and_then(|asked| asked.required.as_deref()) else {
+            return Ok(BTreeMap::new());
         };
         let unit = guests::of_group(&Key::of(&group.metadata));
         let state = self.guests.gangs.get(&unit);
         let there = state.map(|state| state.held.as_slice()).unwrap_or_default();
         if there.is_empty() {
             // There is no place that it joins.
-            return Ok(None);
+            return Ok(BTreeMap::new());
         }
-        let nodes = &self.committer.world().nodes;
         let domain = there.iter().find_map(|held| {
-            let node = nodes.get(&Key::new("", &held.node))?;
-            node.metadata.labels.as_ref()?.get(&asked.level).cloned()
+            let node = NodeName::new(held.node.as_str());
+            self.engine.domain_labels(level, &node)
         });
-        match domain {
-            Some(domain) => Ok(Some((asked.level.clone(), domain))),
-            None => {
-                let message = format!(
-                    "its gang must be in one {}, and none of the nodes that it has says in which",
-                    asked.level
-                );
-                Err(Certificate::waits(Reason::TopologyNotFound, message))
-            }
-        }
+        domain.ok_or_else(|| {
+            let message = format!(
+                "its gang must be in one domain of level {level:?}, and no node of the gang has \
+                 the labels of one"
+            );
+            Certificate::waits(Reason::TopologyNotFound, message)
+        })
     }
 }
 

@@ -1,5 +1,6 @@
 //! What `guests::single` says is done.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -76,10 +77,11 @@ impl Driver {
             }
             Step::Enqueue => {
                 let spec = gang.map(|gang| &gang.spec);
-                let (found, near) = match gang.map_or(Ok(None), |gang| self.guests_near(gang)) {
-                    Ok(near) => (self.find_single(key, gang), near),
-                    Err(why) => (Err(why), None),
-                };
+                let (found, near) =
+                    match gang.map_or(Ok(BTreeMap::new()), |gang| self.guests_near(gang)) {
+                        Ok(near) => (self.find_single(key, gang), near),
+                        Err(why) => (Err(why), BTreeMap::new()),
+                    };
                 self.enqueue_found(unit, spec, found, retry, near);
             }
         }

@@ -1,5 +1,6 @@
 //! What `guests::next` and `guests::single` say is done.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -113,7 +114,7 @@ impl Driver {
             Step::Enqueue(names) => {
                 let retry = journal.retry_time.as_ref().map(|time| time.0);
                 let found = self.find(unit, As::Gang(group), names);
-                self.enqueue_found(unit, Some(&group.spec), found, retry, None);
+                self.enqueue_found(unit, Some(&group.spec), found, retry, BTreeMap::new());
             }
             Step::TakeOver => self.write(unit, journal::taken_over),
             Step::Follow => self.follow_guests(unit, group, journal),

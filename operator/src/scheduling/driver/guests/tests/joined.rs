@@ -323,6 +323,39 @@ async fn who_leaves_does_so_alone_and_not_as_part_of_the_gang() {
     assert_eq!(gang.held.len(), 1);
 }
 
+/// Rack `r1` of block `b1` is another rack than `r1` of block `b0`, in which the gang is.
+#[tokio::test]
+async fn pod_joins_its_gang_in_the_domain_and_not_in_another_of_the_same_name() {
+    let mut scene = Scene::new();
+    for (name, block, gpus) in [("n0", "b0", "4"), ("n1", "b1", "4"), ("n2", "b0", "8")] {
+        let node: SlimNode = decoded(json!({
+            "metadata": {"name": name, "uid": name, "labels": {"block": block, "rack": "r1"}},
+            "status": {"conditions": [{"type": "Ready", "status": "True"}],
+                "allocatable": {"cpu": "96", "memory": "1Ti", GPU: gpus, "pods": "110"}},
+        }));
+        scene.watched.apply(Key::new("", name), node);
+    }
+    let topology: trellis_api::Topology = decoded(json!({
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "Topology", "metadata": {"name": "hall"},
+        "spec": {"levels": [{"nodeLabel": "block"}, {"nodeLabel": "rack"}]},
+    }));
+    scene.watched.apply(Key::new("", "hall"), topology);
+    scene.placed(json!({}));
+    let group = scene.driver.committer.world().pod_groups.get(&key("g"));
+    let mut group = (*group.unwrap()).clone();
+    group.spec.topology = Some(decoded(json!({"required": "rack"})));
+    group.metadata.resource_version = Some("2".to_owned());
+    scene.watched.apply(key("g"), group);
+    scene.see_bound(of_group("a"), &[]);
+    scene.decide();
+    scene.see(of_group("b"));
+    scene.decide();
+    let unit = guests::of_pod(&key("b"));
+    let placement = scene.driver.engine.placement(&gang::id(&unit)).unwrap();
+    let nodes: Vec<_> = placement.iter().map(|(_, _, node)| node.as_str()).collect();
+    assert_eq!(nodes, ["n2"]);
+}
+
 /// Where its gang must be in one domain, and nobody can say in which.
 #[tokio::test]
 async fn nobody_joins_outside_of_the_domain() {
@@ -331,9 +364,7 @@ async fn nobody_joins_outside_of_the_domain() {
     scene.placed(json!({}));
     let group = world.pod_groups.get(&key("g")).unwrap();
     let mut group = (*group).clone();
-    group.spec.topology = Some(decoded(
-        json!({"level": "example.com/rack", "mode": "Required"}),
-    ));
+    group.spec.topology = Some(decoded(json!({"required": "example.com/rack"})));
     group.metadata.resource_version = Some("2".to_owned());
     scene.watched.apply(key("g"), group);
     scene.see_bound(small("a"), &[]);

@@ -1,0 +1,154 @@
+//! kubectl's names of Trellis' kinds, on an API server that has the kinds of Volcano, KAI, Kueue
+//! and Istio, too.
+
+use serde_json::json;
+use trellis_e2e::control_plane::{ControlPlane, Options};
+
+/// Group, kind, plural and short names of a peer's kind.
+type Kind = (
+    &'static str,
+    &'static str,
+    &'static str,
+    &'static [&'static str],
+);
+
+/// The kinds whose names come near those of Trellis: of Volcano (`config/crd/volcano/bases`), KAI
+/// (`deployments/kai-scheduler/crds`), Kueue v0.17 (`config/components/crd/bases`) and Istio 1.32
+/// (`kubernetes/customresourcedefinitions.gen.yaml`).
+const PEERS: [Kind; 16] = [
+    ("batch.volcano.sh", "Job", "jobs", &["vcjob", "vj"]),
+    (
+        "scheduling.volcano.sh",
+        "PodGroup",
+        "podgroups",
+        &["pg", "podgroup-v1beta1"],
+    ),
+    (
+        "scheduling.volcano.sh",
+        "Queue",
+        "queues",
+        &["q", "queue-v1beta1"],
+    ),
+    ("topology.volcano.sh", "HyperNode", "hypernodes", &["hn"]),
+    ("scheduling.run.ai", "PodGroup", "podgroups", &["pg"]),
+    ("scheduling.run.ai", "Queue", "queues", &[]),
+    ("kai.scheduler", "Topology", "topologies", &[]),
+    ("kueue.x-k8s.io", "ClusterQueue", "clusterqueues", &["cq"]),
+    ("kueue.x-k8s.io", "Cohort", "cohorts", &[]),
+    (
+        "kueue.x-k8s.io",
+        "LocalQueue",
+        "localqueues",
+        &["queue", "queues", "lq"],
+    ),
+    (
+        "kueue.x-k8s.io",
+        "ResourceFlavor",
+        "resourceflavors",
+        &["flavor", "flavors", "rf"],
+    ),
+    ("kueue.x-k8s.io", "Topology", "topologies", &[]),
+    (
+        "kueue.x-k8s.io",
+        "Workload",
+        "workloads",
+        &["kwl", "kueueworkload", "kueueworkloads"],
+    ),
+    (
+        "security.istio.io",
+        "AuthorizationPolicy",
+        "authorizationpolicies",
+        &["ap"],
+    ),
+    (
+        "telemetry.istio.io",
+        "Telemetry",
+        "telemetries",
+        &["telemetry"],
+    ),
+    ("networking.istio.io", "ProxyConfig", "proxyconfigs", &[]),
+];
+
+/// Kinds of Trellis that a peer has by the same name. They are read by their short names.
+const SHARED: [&str; 3] = ["PodGroup", "ResourceFlavor", "Topology"];
+
+fn crd((group, kind, plural, short): &Kind) -> String {
+    let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let names = json!({
+        "kind": kind, "plural": plural, "singular": kind.to_lowercase(), "shortNames": short,
+    });
+    let version = json!({
+        "name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema},
+    });
+    let crd = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("{plural}.{group}")},
+        "spec": {"group": group, "scope": "Cluster", "names": names, "versions": [version]},
+    });
+    crd.to_string()
+}
+
+#[tokio::test]
+async fn kubectl_finds_the_kinds_of_trellis_beside_those_of_its_peers() {
+    let control_plane = ControlPlane::start(Options::default()).await.unwrap();
+    // The peers are there first, so that kubectl prefers their kinds of the same name.
+    for kind in &PEERS {
+        control_plane.apply_yaml(&crd(kind)).await.unwrap();
+    }
+    for crd in trellis_api::crds::all() {
+        let yaml = serde_json::to_string(&crd).unwrap();
+        control_plane.apply_yaml(&yaml).await.unwrap();
+    }
+    let wait = [
+        "wait",
+        "crd",
+        "--all",
+        "--for=condition=Established",
+        "--timeout=60s",
+    ];
+    control_plane.kubectl_ok(&wait).await.unwrap();
+    for crd in trellis_api::crds::all() {
+        let names = &crd.spec.names;
+        let short = names.short_names.clone().unwrap_or_default();
+        assert!(!short.is_empty(), "{} has no short name", names.kind);
+        let full = format!("{}.trellis.dev", names.plural);
+        let own = [names.plural.clone(), names.kind.to_lowercase()];
+        let own = own
+            .into_iter()
+            .filter(|_| !SHARED.contains(&names.kind.as_str()));
+        for name in short.into_iter().chain([full]).chain(own) {
+            let explained = control_plane.kubectl_ok(&["explain", &name]).await.unwrap();
+            let line = |key: &str| {
+                let mut lines = explained.lines().filter_map(|line| line.split_once(':'));
+                lines
+                    .find(|(known, _)| *known == key)
+                    .map(|(_, text)| text.trim().to_owned())
+            };
+            assert_eq!(
+                line("GROUP").as_deref(),
+                Some("trellis.dev"),
+                "{name}: {explained}"
+            );
+            assert_eq!(
+                line("KIND"),
+                Some(names.kind.clone()),
+                "{name}: {explained}"
+            );
+        }
+    }
+    // A short name of a peer is none of ours.
+    for (group, kind, _, short) in &PEERS {
+        for name in *short {
+            let explained = control_plane.kubectl_ok(&["explain", name]).await.unwrap();
+            assert!(
+                !explained.contains("trellis.dev"),
+                "{name} of {kind}.{group}: {explained}"
+            );
+        }
+    }
+    let none = control_plane
+        .kubectl_ok(&["get", "trellis", "-A"])
+        .await
+        .unwrap();
+    assert_eq!(none.trim(), "", "the category names kinds of Trellis alone");
+}
