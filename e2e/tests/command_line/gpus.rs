@@ -64,7 +64,7 @@ async fn who_holds_gpus_and_does_not_use_them_is_named() {
         site.reaches(name, JobPhase::Running).await;
     }
     let at = ["-n", site.name()];
-    let top = ["top", "--namespace-of-exporter", site.name()];
+    let top = ["top", "--exporter-namespace", site.name()];
     let none = scene.trellis(&[&top[..], &at].concat()).await;
     assert_eq!(none.status, 2, "{none:?}");
     assert!(

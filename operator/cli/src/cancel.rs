@@ -22,7 +22,7 @@ pub struct Options {
     #[arg(required = true, value_name = "JOB")]
     jobs: Vec<String>,
     /// Wait until the last pod has stopped.
-    #[arg(short, long)]
+    #[arg(long)]
     wait: bool,
     /// How long to wait.
     #[command(flatten)]

@@ -30,7 +30,7 @@ pub struct Options {
     #[arg(required = true, value_name = "JOB")]
     jobs: Vec<String>,
     /// Wait until it is so: all pods have stopped, or all run.
-    #[arg(short, long)]
+    #[arg(long)]
     wait: bool,
     /// How long to wait.
     #[command(flatten)]

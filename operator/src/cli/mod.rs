@@ -196,11 +196,61 @@ fn print(text: &str) -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
     use clap::CommandFactory as _;
+
+    /// The short flags of all commands, as in docs/command-line.md. kubectl too has `-f` twice.
+    const SHORT_FLAGS: &[(char, &str)] = &[
+        ('A', "all-namespaces"),
+        ('V', "version"),
+        ('c', "container"),
+        ('f', "filename"),
+        ('f', "follow"),
+        ('h', "help"),
+        ('l', "selector"),
+        ('n', "namespace"),
+        ('o', "output"),
+        ('p', "previous"),
+        ('w', "watch"),
+    ];
 
     #[test]
     fn the_commands_and_their_options_go_together() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_short_flag_means_the_same_in_every_command() {
+        let mut root = Cli::command();
+        root.build();
+        let mut commands = vec![&root];
+        let mut used = BTreeSet::new();
+        while let Some(command) = commands.pop() {
+            commands.extend(command.get_subcommands());
+            let name = command.get_name();
+            for flag in command.get_arguments() {
+                let Some(long) = flag.get_long() else {
+                    assert_eq!(flag.get_short(), None, "{name} {}", flag.get_id());
+                    continue;
+                };
+                let short = flag.get_short();
+                let listed = SHORT_FLAGS.iter().find(|(_, of)| *of == long);
+                // The chart writes the operator's options, all of them long.
+                if name != "operator" || short.is_some() {
+                    assert_eq!(short, listed.map(|(of, _)| *of), "{name} --{long}");
+                }
+                let hidden = flag.get_all_short_aliases().unwrap_or_default();
+                assert!(hidden.is_empty(), "{name} --{long}: {hidden:?}");
+                used.extend(short.map(|short| (short, long)));
+                match long {
+                    "follow" => assert_eq!(name, "logs"),
+                    "filename" => assert_ne!(name, "logs"),
+                    _ => {}
+                }
+            }
+        }
+        assert!(used.iter().eq(SHORT_FLAGS), "{used:?}");
     }
 }

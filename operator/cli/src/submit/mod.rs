@@ -34,7 +34,7 @@ pub struct Options {
     filenames: Vec<PathBuf>,
     /// Wait until the jobs have ended, and tell of each step. Exit status: 0 all are Complete, 1
     /// one is not, or another manages it (spec.managedBy) and it is not waited for.
-    #[arg(short, long)]
+    #[arg(long)]
     wait: bool,
     /// How long to wait. The jobs go on.
     #[command(flatten)]

@@ -28,10 +28,10 @@ pub struct Options {
     job: Option<String>,
     /// The namespace of the DCGM exporter. Without it, wherever there is one.
     #[arg(long, value_name = "NAMESPACE")]
-    namespace_of_exporter: Option<String>,
+    exporter_namespace: Option<String>,
     /// Labels of the DCGM exporter's pods. Without it, those of its chart and of the GPU operator.
     #[arg(long, value_name = "LABELS")]
-    selector: Option<String>,
+    exporter_selector: Option<String>,
     /// For scripts (json, yaml: docs/command-line.md), or with more columns (wide).
     #[arg(short, long, value_enum, value_name = "FORMAT")]
     output: Option<Format>,
@@ -77,8 +77,8 @@ async fn show(site: &Site, options: &Options, job: Option<&str>) -> anyhow::Resu
     }
     let found = read::exporters(
         site,
-        options.namespace_of_exporter.as_deref(),
-        options.selector.as_deref(),
+        options.exporter_namespace.as_deref(),
+        options.exporter_selector.as_deref(),
     );
     let (client, nodes) = (site.cluster.client(), held.nodes());
     let scraped = match found.await? {

@@ -145,7 +145,7 @@ impl MissingExporter {
             return format!("no DCGM exporter in {place}: {SIMULATED}");
         }
         format!(
-            "no DCGM exporter in {place} ({}): install NVIDIA's GPU operator, or its chart dcgm-exporter; of another one, name its pods by --selector",
+            "no DCGM exporter in {place} ({}): install NVIDIA's GPU operator, or its chart dcgm-exporter; of another one, name its pods by --exporter-selector",
             selectors.join(" or ")
         )
     }
@@ -191,7 +191,7 @@ pub async fn exporters(
 
 fn denied(error: Unread, namespace: Option<&str>) -> anyhow::Error {
     let rights = match namespace {
-        None => "to look for the DCGM exporter takes the right to list pods in all namespaces: --namespace-of-exporter names the one that it is in".to_owned(),
+        None => "to look for the DCGM exporter takes the right to list pods in all namespaces: --exporter-namespace names the one that it is in".to_owned(),
         Some(namespace) => format!("to read the DCGM exporter takes the rights to list pods and to get pods/proxy in namespace {namespace:?}"),
     };
     error.explain(&Hints {
