@@ -16,7 +16,7 @@ use super::GangName;
 pub struct JobRef {
     /// Its namespace.
     pub namespace: String,
-    /// Its name; of pods that others have made `podgroup.<name>` or `pod.<name>`, as its QueuedJob is
+    /// Its name; of pods that others have made `podgroup.<name>` or `pod.<name>`, as its JobState is
     /// called.
     pub name: String,
 }

@@ -8,9 +8,9 @@ mod amount;
 mod explanation;
 mod gang_name;
 mod job_ref;
+mod job_state;
 mod node_state;
 mod queue_state;
-mod queued_job;
 mod schema;
 
 pub use amount::Amount;
@@ -20,9 +20,9 @@ pub use explanation::{
 };
 pub use gang_name::GangName;
 pub use job_ref::JobRef;
+pub use job_state::JobState;
 pub use node_state::{NodeDomain, NodeHold, NodeReason, NodeResource, NodeState};
 pub use queue_state::{QueueResource, QueueState};
-pub use queued_job::QueuedJob;
 pub use schema::schemas;
 
 use serde::{Deserialize, Serialize};
@@ -55,7 +55,7 @@ pub struct Served {
 
 /// All resources of the group.
 pub const ALL: &[Served] = &[
-    QueuedJob::SERVED,
+    JobState::SERVED,
     QueueState::SERVED,
     NodeState::SERVED,
     Explanation::SERVED,

@@ -64,8 +64,8 @@ pub struct QueueResource {
     pub flavor: String,
     /// Name of the resource.
     pub resource: String,
-    /// Its own quota.
-    pub nominal: Quantity,
+    /// The quota of its own, as in the spec of the TrainingQueue.
+    pub nominal_quota: Quantity,
     /// What counts against the quota: held by its jobs, and by queues below it beyond their own.
     pub used: Quantity,
     /// How much of that is more than the quota.

@@ -4,13 +4,13 @@ use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
 
-use super::{Explanation, GROUP, NodeState, QueueState, QueuedJob, Served, VERSION};
+use super::{Explanation, GROUP, JobState, NodeState, QueueState, Served, VERSION};
 
 /// Each kind with its schema, which refers to nothing outside of itself.
 #[must_use]
 pub fn schemas() -> Vec<(&'static Served, Value)> {
     vec![
-        (&QueuedJob::SERVED, of::<QueuedJob>(&QueuedJob::SERVED)),
+        (&JobState::SERVED, of::<JobState>(&JobState::SERVED)),
         (&QueueState::SERVED, of::<QueueState>(&QueueState::SERVED)),
         (&NodeState::SERVED, of::<NodeState>(&NodeState::SERVED)),
         (

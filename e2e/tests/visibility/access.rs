@@ -17,7 +17,7 @@ const ROOT: [(&str, &str); 2] = [
 async fn who_names_a_user_and_is_not_the_api_server_is_nobody() {
     let scene = shared().await;
     let control_plane = &scene.control_plane;
-    let list = path("/queuedjobs");
+    let list = path("/jobstates");
     let to = |certificate| direct(control_plane, scene.port, certificate).unwrap();
     for certificate in [None, Some(NOT_THE_FRONT_PROXY), Some("server")] {
         let (code, said) = ask(&to(certificate), &list, &ROOT).await.unwrap();
@@ -41,7 +41,7 @@ async fn who_names_a_user_and_is_not_the_api_server_is_nobody() {
     let proxy = to(Some(FRONT_PROXY));
     let (code, said) = ask(&proxy, &list, &ROOT).await.unwrap();
     assert_eq!(code, StatusCode::OK, "{said}");
-    assert_eq!(said["kind"], "QueuedJobList", "{said}");
+    assert_eq!(said["kind"], "JobStateList", "{said}");
     let ann = [("X-Remote-User", "ann")];
     let (code, said) = ask(&proxy, &list, &ann).await.unwrap();
     assert_eq!(code, StatusCode::FORBIDDEN, "{said}");

@@ -32,7 +32,7 @@ async fn jobs_go_on_and_a_namespace_that_goes_is_emptied_and_ends_with_the_next_
 
     // What runs runs, and what is new is taken.
     let admin = control_plane.kubeconfig();
-    let (ok, said) = scene.kubectl(&admin, &["get", "qj", "-A"]).await;
+    let (ok, said) = scene.kubectl(&admin, &["get", "jst", "-A"]).await;
     assert!(!ok, "{said}");
     site.submit("later", 1, 8).await;
     let now = site.whole("runs", 1).await;

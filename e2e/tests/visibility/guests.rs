@@ -7,7 +7,7 @@ use kube::api::{ListParams, PostParams};
 use serde_json::json;
 use trellis_api::Reason;
 use trellis_api::job::JobPhase;
-use trellis_api::visibility::{Explanation, QueuedJob};
+use trellis_api::visibility::{Explanation, JobState};
 use trellis_e2e::cluster::SCOPE;
 use trellis_e2e::jobs::SOON;
 use trellis_e2e::wait::eventually;
@@ -20,7 +20,7 @@ async fn pods_of_others_say_whether_they_run_and_why_they_wait() {
     let site = scene.site("guests", 1).await;
     scene.queue(&site, 6).await;
     let pods = site.api::<Pod>();
-    let api: Api<QueuedJob> = Api::namespaced(scene.control_plane.client(), site.name());
+    let api: Api<JobState> = Api::namespaced(scene.control_plane.client(), site.name());
     for (name, phase, reason) in [
         ("runs", JobPhase::Running, None),
         ("waits", JobPhase::Queued, Some(Reason::QuotaExceeded)),

@@ -1,4 +1,4 @@
-//! `queuedjobs`, as kubectl and a client see them.
+//! `jobstates`, as kubectl and a client see them.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use kube::api::ListParams;
 use serde_json::json;
 use trellis_api::Reason;
 use trellis_api::job::JobPhase;
-use trellis_api::visibility::QueuedJob;
+use trellis_api::visibility::JobState;
 use trellis_e2e::admission::stamping_is_in_force;
 use trellis_e2e::jobs::SOON;
 use trellis_e2e::wait::eventually;
@@ -42,7 +42,7 @@ async fn who_may_view_a_namespace_sees_its_jobs_and_no_others() {
 
     let viewer = scene.viewer(&site).await;
     let namespace = format!("--namespace={}", site.name());
-    let get = ["get", "queuedjobs", &namespace];
+    let get = ["get", "jobstates", &namespace];
     let shown = eventually(SOON, || async {
         let (ok, said) = scene.kubectl(&viewer, &get).await;
         ensure!(ok, "{said}");
@@ -72,7 +72,7 @@ async fn who_may_view_a_namespace_sees_its_jobs_and_no_others() {
     assert_eq!(lines[2][..4], ["next", queue, "1", "Queued"], "{said}");
     assert_eq!(lines[3][..4], ["over", queue, "2", "Queued"], "{said}");
     // By its short name, and wide.
-    let wide = ["get", "qj", "next", "-o", "wide", &namespace];
+    let wide = ["get", "jst", "next", "-o", "wide", &namespace];
     let (ok, said) = scene.kubectl(&viewer, &wide).await;
     assert!(
         ok && said.contains("MESSAGE") && said.contains("nvidia.com/gpu"),
@@ -81,26 +81,26 @@ async fn who_may_view_a_namespace_sees_its_jobs_and_no_others() {
 
     // The jobs of others are not for everybody.
     for elsewhere in [
-        &["get", "qj", "--namespace=default"][..],
-        &["get", "qj", "--all-namespaces"],
+        &["get", "jst", "--namespace=default"][..],
+        &["get", "jst", "--all-namespaces"],
     ] {
         let (ok, said) = scene.kubectl(&viewer, elsewhere).await;
         assert!(!ok && said.contains("Forbidden"), "{elsewhere:?}: {said}");
     }
     let (ok, said) = scene
-        .kubectl(&viewer, &["get", "qj", "nobody", &namespace])
+        .kubectl(&viewer, &["get", "jst", "nobody", &namespace])
         .await;
     assert!(!ok && said.contains("NotFound"), "{said}");
     // Nothing can be done with them but read them.
     let admin = scene.control_plane.kubeconfig();
     for (arguments, says) in [
         (
-            &["delete", "qj", "next", &namespace][..],
+            &["delete", "jst", "next", &namespace][..],
             "MethodNotAllowed",
         ),
-        (&["get", "qj", "--watch", &namespace], "watch"),
+        (&["get", "jst", "--watch", &namespace], "watch"),
         (
-            &["get", "qj", "--selector=a=b", &namespace],
+            &["get", "jst", "--selector=a=b", &namespace],
             "labelSelector",
         ),
     ] {
@@ -109,7 +109,7 @@ async fn who_may_view_a_namespace_sees_its_jobs_and_no_others() {
     }
 
     // The types that the command line reads.
-    let api: Api<QueuedJob> = Api::namespaced(scene.control_plane.client(), site.name());
+    let api: Api<JobState> = Api::namespaced(scene.control_plane.client(), site.name());
     let next = eventually(SOON, || async {
         let next = api.get("next").await?;
         ensure!(next.expected_start.is_some(), "{next:?}");
@@ -164,7 +164,7 @@ async fn discovery_tells_of_it_and_leaves_the_rest_alone() {
     assert!(!said.contains("delete"), "{said}");
     // What its fields mean.
     for (field, says) in [
-        ("queuedjobs.expectedStart", "expected to start"),
+        ("jobstates.expectedStart", "expected to start"),
         ("explanations.shortage.missing", "What is missing"),
     ] {
         let explained = eventually(SOON, || async {

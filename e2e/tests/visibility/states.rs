@@ -41,7 +41,7 @@ async fn queues_and_nodes_are_told_of_with_who_holds_them() {
     let (state, cordoned) = told.await.unwrap();
     let line = state.resources.iter().find(|line| line.resource == GPU);
     let line = line.context("no GPUs").unwrap();
-    let numbers = [&line.nominal, &line.used, &line.borrowed].map(|q| q.as_str());
+    let numbers = [&line.nominal_quota, &line.used, &line.borrowed].map(|q| q.as_str());
     assert_eq!(numbers, ["6", "4", "0"], "{line:?}");
     assert_eq!(line.available.as_ref().map(|q| q.as_str()), Some("2"));
     let asked = state.pending_resources.iter().find(|a| a.resource == GPU);

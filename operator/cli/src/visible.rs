@@ -129,7 +129,7 @@ mod tests {
     use std::cell::Cell;
 
     use kube::core::Status;
-    use trellis_api::visibility::QueuedJob;
+    use trellis_api::visibility::JobState;
 
     use super::*;
 
@@ -153,7 +153,7 @@ mod tests {
             assert_eq!(answer.await.is_ok(), answered, "{codes:?}");
             assert_eq!(count.get(), asked, "{codes:?}");
         }
-        let words = |code| sorted::<QueuedJob, ()>("list", refused(code), true);
+        let words = |code| sorted::<JobState, ()>("list", refused(code), true);
         assert!(matches!(words(429), Ok(Visible::Unserved(BUSY))));
         assert!(matches!(words(503), Ok(Visible::Unserved(NO_LEADER))));
     }
@@ -174,7 +174,7 @@ mod tests {
 
     #[tokio::test]
     async fn silent_scheduler_is_given_up_after_the_patience() {
-        let api = Api::<QueuedJob>::all(silent().await);
+        let api = Api::<JobState>::all(silent().await);
         let patience = Some(Duration::from_millis(50));
         let seen = timeout(Duration::from_secs(5), all(&api, patience)).await;
         assert!(

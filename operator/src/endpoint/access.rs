@@ -211,7 +211,7 @@ mod tests {
         assert_eq!(asked.resource_attributes.unwrap().namespace, None);
         assert_eq!(asked.non_resource_attributes, None);
         let visible = Visible {
-            resource: "queuedjobs",
+            resource: "jobstates",
             verb: "get",
             namespace: Some("team-a"),
             name: Some("llm"),

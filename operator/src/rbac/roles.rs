@@ -31,7 +31,7 @@ const READ: &[Row] = &[
     ),
     // Where a RoleBinding gives the role, these are not in it: they belong to no namespace.
     ("trellis.dev", OF_THE_CLUSTER, READS),
-    (GROUP, &["queuedjobs", "queuestates"], SEES),
+    (GROUP, &["jobstates", "queuestates"], SEES),
     (GROUP, &["explanations"], ASKS),
 ];
 
@@ -59,7 +59,7 @@ const PLATFORM: &[Row] = &[
         ],
     ),
     // Who holds a node is told with the names of jobs of all namespaces.
-    (GROUP, &["queuedjobs", "queuestates", "nodestates"], SEES),
+    (GROUP, &["jobstates", "queuestates", "nodestates"], SEES),
     (GROUP, &["explanations"], ASKS),
 ];
 

@@ -24,8 +24,8 @@ const RUNS: usize = 7;
 pub(crate) async fn measure(bench: &Bench, waiting: usize, job: &str) -> Result<()> {
     let client = bench.control_plane.client();
     let cases = [
-        ("queuedjobs", path("/queuedjobs"), &[][..]),
-        ("queuedjobs as a table", path("/queuedjobs"), &[TABLE][..]),
+        ("jobstates", path("/jobstates"), &[][..]),
+        ("jobstates as a table", path("/jobstates"), &[TABLE][..]),
         ("queuestates", path("/queuestates"), &[]),
         ("nodestates", path("/nodestates"), &[]),
         ("an explanation", path(job), &[]),

@@ -18,7 +18,7 @@ use kube::{Api, Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use trellis_api::job::JobPhase;
-use trellis_api::visibility::{Explanation, GangName, QueueState, QueuedJob};
+use trellis_api::visibility::{Explanation, GangName, JobState, QueueState};
 
 use crate::cluster::Unread;
 use crate::events::{self, EventLine};
@@ -53,7 +53,7 @@ struct Known {
     /// Its row in `trellis queue`, of pods that others have made alone: a job's own status says
     /// the same.
     #[serde(skip_serializing_if = "Option::is_none")]
-    queued: Option<QueuedJob>,
+    job_state: Option<JobState>,
     /// Whose the row and the explanation are: a pod's own, or those of the gang that it is in.
     #[serde(skip)]
     of: Option<GangName>,
@@ -80,7 +80,7 @@ impl Known {
 
     /// True of a pod that is to have its place when its gang has.
     fn waits_with_gang(&self) -> bool {
-        let row = self.queued.as_ref();
+        let row = self.job_state.as_ref();
         let row = row.map(|row| row.phase == Some(JobPhase::Queued));
         let waits = row.unwrap_or(self.explanation.is_some());
         self.is_gangs() && waits && self.subject.waits()
@@ -123,17 +123,17 @@ async fn look(site: &Site, name: &GangName) -> anyhow::Result<Option<Known>> {
     let mut notes = Vec::new();
     let row = match subject {
         Subject::Job(_) => None,
-        _ => told::<QueuedJob>(site, &subject.gangs(), &mut notes).await?,
+        _ => told::<JobState>(site, &subject.gangs(), &mut notes).await?,
     };
     // Of the same gang, or it would be another's that explains.
-    let (of, queued) = row.unzip();
+    let (of, job_state) = row.unzip();
     let gangs = of.clone().map_or_else(|| subject.gangs(), |of| vec![of]);
     let told = told::<Explanation>(site, &gangs, &mut notes).await?;
     let (explains, explanation) = told.unzip();
     // What is not served is said once.
     notes.dedup();
     let written = subject.job_status().and_then(|status| status.queue.clone());
-    let queue = written.or_else(|| queued.as_ref().map(|queued| queued.queue.clone()));
+    let queue = written.or_else(|| job_state.as_ref().map(|state| state.queue.clone()));
     let queue = match queue {
         Some(queue) => {
             let api = Api::<QueueState>::all(site.cluster.client().clone());
@@ -154,7 +154,7 @@ async fn look(site: &Site, name: &GangName) -> anyhow::Result<Option<Known>> {
     Ok(Some(Known {
         subject,
         of: of.or(explains),
-        queued,
+        job_state,
         explanation,
         queue,
         events,

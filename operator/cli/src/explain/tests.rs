@@ -11,7 +11,7 @@ fn known(status: Value, explanation: Value, queue: Value) -> Known {
     Known {
         subject: Subject::Job(serde_json::from_value(job).unwrap()),
         of: None,
-        queued: None,
+        job_state: None,
         explanation: serde_json::from_value(explanation).unwrap(),
         queue: serde_json::from_value(queue).unwrap(),
         events: Vec::new(),
@@ -50,7 +50,7 @@ fn waits() -> Known {
     });
     let queue = json!({"apiVersion": "visibility.trellis.dev/v1alpha1", "kind": "QueueState",
         "metadata": {"name": "research"}, "weight": 1, "pending": 3, "admitted": 9, "share": "0.4",
-        "resources": [{"flavor": "default", "resource": "nvidia.com/gpu", "nominal": "64",
+        "resources": [{"flavor": "default", "resource": "nvidia.com/gpu", "nominalQuota": "64",
             "used": "48", "borrowed": "0", "lendable": "16", "available": "16"}]});
     let mut known = known(status, explanation, queue);
     let event = |reason: &str, note: &str, count, last: &str| EventLine {
@@ -174,14 +174,14 @@ fn of_others(kind: &str, object: Value, row: Value, explanation: Option<Explanat
         "PodGroup" => Subject::PodGroup(serde_json::from_value(object).unwrap()),
         _ => Subject::Pod(serde_json::from_value(object).unwrap()),
     };
-    let queued: Option<QueuedJob> = serde_json::from_value(row).unwrap();
-    let row = queued.as_ref().map(|row| &row.metadata);
+    let job_state: Option<JobState> = serde_json::from_value(row).unwrap();
+    let row = job_state.as_ref().map(|row| &row.metadata);
     let told = explanation.as_ref().map(|told| &told.metadata);
     let of = row.or(told).and_then(|meta| meta.name.as_deref());
     Known {
         subject,
         of: of.map(GangName::from_served),
-        queued,
+        job_state,
         explanation,
         ..known(Value::Null, Value::Null, Value::Null)
     }
@@ -203,7 +203,7 @@ fn pods_of_others_that_wait_for_nodes() {
         "status": {"reason": "InsufficientCapacity", "message": "older"},
     });
     let row = json!({
-        "apiVersion": "visibility.trellis.dev/v1alpha1", "kind": "QueuedJob",
+        "apiVersion": "visibility.trellis.dev/v1alpha1", "kind": "JobState",
         "metadata": {"name": "podgroup.sweep", "namespace": "team-a"}, "queue": "research",
         "priority": 0, "phase": "Queued", "position": 1, "gpus": 16, "pods": 2,
         "submitted": "2026-01-01T11:00:00Z", "since": "2026-01-01T11:30:00Z",
@@ -225,7 +225,7 @@ fn pods_of_others_that_wait_for_nodes() {
     // For scripts it is under its kind.
     let written = serde_json::to_value(&known).unwrap();
     assert_eq!(written["podGroup"]["metadata"]["name"], "sweep");
-    assert_eq!(written["queued"]["position"], 1);
+    assert_eq!(written["jobState"]["position"], 1);
 }
 
 /// What lacks members, or names what there is not, is unknown to the engine.
@@ -252,7 +252,7 @@ fn pods_of_others_that_the_engine_does_not_know() {
     // What somebody else says of it is told as it is.
     let row = |position: Value| {
         json!({
-            "apiVersion": "visibility.trellis.dev/v1alpha1", "kind": "QueuedJob",
+            "apiVersion": "visibility.trellis.dev/v1alpha1", "kind": "JobState",
             "metadata": {"name": "podgroup.sweep", "namespace": "team-a"}, "queue": "research",
             "priority": 0, "phase": "Running", "position": position, "gpus": 16, "pods": 2,
             "submitted": "2026-01-01T11:00:00Z", "since": "2026-01-01T11:30:00Z",

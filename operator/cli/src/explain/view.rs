@@ -4,7 +4,7 @@ use k8s_openapi::jiff::Timestamp;
 use trellis_api::Reason;
 use trellis_api::job::{JobPhase, TrainingJobStatus};
 use trellis_api::pod_group::PodGroupPhase;
-use trellis_api::visibility::{Explanation, GangName, QueuedJob};
+use trellis_api::visibility::{Explanation, GangName, JobState};
 
 use super::subject::Subject;
 use super::{Known, lacks, places};
@@ -16,7 +16,7 @@ pub(super) fn text(known: &Known, now: Timestamp, wide: bool, width: usize) -> S
     let own = match known.waits_with_gang() {
         true => Stands::in_phase(JobPhase::Queued),
         false => {
-            let row = known.queued.as_ref();
+            let row = known.job_state.as_ref();
             stands(&known.subject, row.filter(|_| !known.is_gangs()))
         }
     };
@@ -26,7 +26,7 @@ pub(super) fn text(known: &Known, now: Timestamp, wide: bool, width: usize) -> S
         out.push_str(&wrapped(&format!("note: {note}"), 0, width, Tone::Dim));
     }
     if let Some(gang) = known.of.as_ref().filter(|_| known.is_gangs()) {
-        let stands = known.queued.as_ref().map(Stands::of);
+        let stands = known.job_state.as_ref().map(Stands::of);
         let stands = stands.unwrap_or_else(|| Stands::word(""));
         out.push('\n');
         out.push_str(&head(known, gang, &stands, now));
@@ -78,7 +78,7 @@ struct Stands {
 
 impl Stands {
     /// Of what is told of in `trellis queue`.
-    fn of(row: &QueuedJob) -> Self {
+    fn of(row: &JobState) -> Self {
         let since = row.position.map(|_| row.since.0);
         let phase = row.phase.unwrap_or(JobPhase::Queued);
         Self {
@@ -105,7 +105,7 @@ impl Stands {
 }
 
 /// `row`: its own.
-fn stands(subject: &Subject, row: Option<&QueuedJob>) -> Stands {
+fn stands(subject: &Subject, row: Option<&JobState>) -> Stands {
     if let Some(row) = row {
         return Stands::of(row);
     }
@@ -166,7 +166,7 @@ fn why(known: &Known) -> Option<Why> {
         return Some((told.reason, told.message.clone()));
     }
     // Of what holds its place nothing stands there any more that is true of it.
-    let row = known.queued.as_ref();
+    let row = known.job_state.as_ref();
     let holds = row.is_some_and(|row| row.phase != Some(JobPhase::Queued));
     known.subject.written().filter(|_| !holds)
 }

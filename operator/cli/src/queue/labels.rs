@@ -6,7 +6,7 @@ use kube::Api;
 use kube::api::ListParams;
 use kube::core::ObjectMeta;
 use trellis_api::TrainingJob;
-use trellis_api::visibility::QueuedJob;
+use trellis_api::visibility::JobState;
 
 use crate::cluster::Unread;
 
@@ -23,7 +23,7 @@ pub(super) async fn list(api: &Api<TrainingJob>, selector: &str) -> Result<Names
 }
 
 /// Keeps those alone.
-pub(super) fn keep(jobs: &mut Vec<QueuedJob>, names: &Names) {
+pub(super) fn keep(jobs: &mut Vec<JobState>, names: &Names) {
     jobs.retain(|job| names.contains(&name(&job.metadata)));
 }
 

@@ -15,7 +15,7 @@ use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use k8s_openapi::jiff::Timestamp;
 use kube::Api;
 use kube::api::PostParams;
-use trellis_api::visibility::{QueueState, QueuedJob};
+use trellis_api::visibility::{JobState, QueueState};
 
 use serde::Serialize;
 
@@ -67,7 +67,7 @@ pub struct Options {
 /// What is seen at one moment.
 #[derive(Debug, Default)]
 struct Seen {
-    jobs: Vec<QueuedJob>,
+    jobs: Vec<JobState>,
     /// None: who asks may not see them.
     queues: Option<Vec<QueueState>>,
     notes: Vec<String>,
@@ -76,7 +76,7 @@ struct Seen {
 /// The same for scripts.
 #[derive(Serialize)]
 struct Told<'a> {
-    jobs: Vec<&'a QueuedJob>,
+    jobs: Vec<&'a JobState>,
     /// Null: who asks may not see them.
     queues: Option<Vec<&'a QueueState>>,
     notes: &'a [String],
@@ -108,13 +108,13 @@ async fn look(site: &Site, options: &Options) -> Result<Seen, Unseen> {
     let patience = site.cluster.patience();
     let denied = |error: Unread| {
         let is_denied = error.is_denied();
-        let error = site.explain(error, "list queuedjobs.visibility.trellis.dev");
+        let error = site.explain(error, "list jobstates.visibility.trellis.dev");
         Unseen::new(is_denied, error)
     };
     let mut seen = Seen::default();
     let everywhere = options.place.namespace.is_none();
     let mut jobs = match everywhere {
-        true => visible::all(&Api::<QueuedJob>::all(client()), patience)
+        true => visible::all(&Api::<JobState>::all(client()), patience)
             .await
             .map_err(denied)?,
         false => Visible::Denied(String::new()),
@@ -124,11 +124,11 @@ async fn look(site: &Site, options: &Options) -> Result<Seen, Unseen> {
         && !options.all_namespaces
     {
         told_of = None;
-        let api = Api::<QueuedJob>::namespaced(client(), &site.namespace);
+        let api = Api::<JobState>::namespaced(client(), &site.namespace);
         jobs = visible::all(&api, patience).await.map_err(denied)?;
         if everywhere {
             seen.notes.push(format!(
-                "jobs of namespace {:?} alone: to see all takes the right to list queuedjobs.visibility.trellis.dev in all namespaces",
+                "jobs of namespace {:?} alone: to see all takes the right to list jobstates.visibility.trellis.dev in all namespaces",
                 site.namespace
             ));
         }

@@ -1,6 +1,6 @@
 //! How the queues are printed.
 
-use trellis_api::visibility::{GangName, QueuedJob};
+use trellis_api::visibility::{GangName, JobState};
 
 use crate::output::Format;
 
@@ -30,7 +30,7 @@ impl Print {
 }
 
 /// A line for each, as kubectl's `-o name` has it.
-pub(super) fn names(jobs: &[&QueuedJob]) -> String {
+pub(super) fn names(jobs: &[&JobState]) -> String {
     let names = jobs.iter().map(|job| {
         let name = job.metadata.name.as_deref().unwrap_or_default();
         match GangName::from_served(name) {

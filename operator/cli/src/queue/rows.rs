@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use k8s_openapi::jiff::Timestamp;
 use trellis_api::Reason;
 use trellis_api::job::JobPhase;
-use trellis_api::visibility::{GangName, QueueState, QueuedJob};
+use trellis_api::visibility::{GangName, JobState, QueueState};
 
 use crate::output::{Cell, Table, Tone, age, of_phase, until};
 
@@ -21,7 +21,7 @@ pub(super) struct Which<'a> {
 impl Which<'_> {
     /// Those of all: by queue, first who holds a place, the longest first, then who waits, in
     /// their order.
-    pub(super) fn of<'j>(&self, jobs: &'j [QueuedJob]) -> Vec<&'j QueuedJob> {
+    pub(super) fn of<'j>(&self, jobs: &'j [JobState]) -> Vec<&'j JobState> {
         let mut of: Vec<_> = jobs.iter().filter(|job| self.is(job)).collect();
         of.sort_by_key(|job| {
             let meta = &job.metadata;
@@ -37,7 +37,7 @@ impl Which<'_> {
         of
     }
 
-    fn is(&self, job: &QueuedJob) -> bool {
+    fn is(&self, job: &JobState) -> bool {
         let waits = waits(job);
         self.queue.is_none_or(|queue| job.queue == queue)
             && self
@@ -48,11 +48,7 @@ impl Which<'_> {
 
     /// A queue that is asked for, and of which neither a queue nor a job tells. None where nobody
     /// can say.
-    pub(super) fn unknown(
-        &self,
-        jobs: &[QueuedJob],
-        queues: Option<&[QueueState]>,
-    ) -> Option<&str> {
+    pub(super) fn unknown(&self, jobs: &[JobState], queues: Option<&[QueueState]>) -> Option<&str> {
         let name = self.queue?;
         let is_there = queues?.iter().any(|queue| self.is_of(queue));
         let is_named = jobs.iter().any(|job| job.queue == name);
@@ -67,16 +63,11 @@ impl Which<'_> {
 }
 
 /// Also for others to leave the place that is to be its own: it has no position any more.
-fn waits(job: &QueuedJob) -> bool {
+fn waits(job: &JobState) -> bool {
     job.position.is_some() || job.phase == Some(JobPhase::Queued)
 }
 
-pub(super) fn text(
-    jobs: &[&QueuedJob],
-    now: Timestamp,
-    wide: bool,
-    width: Option<usize>,
-) -> String {
+pub(super) fn text(jobs: &[&JobState], now: Timestamp, wide: bool, width: Option<usize>) -> String {
     if jobs.is_empty() {
         return "no such job waits for a place or holds one\n".to_owned();
     }
@@ -101,7 +92,7 @@ pub(super) fn text(
     table.text(0, width)
 }
 
-fn row(job: &QueuedJob, now: Timestamp, wide: bool) -> Vec<Cell> {
+fn row(job: &JobState, now: Timestamp, wide: bool) -> Vec<Cell> {
     let phase = job.phase.unwrap_or(JobPhase::Queued);
     let position = job
         .position
@@ -133,7 +124,7 @@ fn row(job: &QueuedJob, now: Timestamp, wide: bool) -> Vec<Cell> {
 }
 
 /// When it starts, or ends.
-fn eta(job: &QueuedJob, now: Timestamp) -> String {
+fn eta(job: &JobState, now: Timestamp) -> String {
     let known =
         |word: &str, time: Option<&k8s_openapi::apimachinery::pkg::apis::meta::v1::Time>| {
             time.map(|time| match until(time.0, now).as_str() {
@@ -150,7 +141,7 @@ fn eta(job: &QueuedJob, now: Timestamp) -> String {
 }
 
 /// Of a job that runs as it should there is nothing to say.
-fn why(job: &QueuedJob, phase: JobPhase) -> String {
+fn why(job: &JobState, phase: JobPhase) -> String {
     let Some(reason) = job.reason.filter(|_| phase != JobPhase::Running) else {
         return String::new();
     };
@@ -160,7 +151,7 @@ fn why(job: &QueuedJob, phase: JobPhase) -> String {
     }
 }
 
-fn nodes(job: &QueuedJob) -> String {
+fn nodes(job: &JobState) -> String {
     let all = job
         .node_count
         .map_or(0, |count| usize::try_from(count).unwrap_or(usize::MAX));

@@ -81,10 +81,11 @@ fn row(queue: &QueueState, of: Option<&QueueResource>, is_first: bool, wide: boo
 
 /// Its quota; of what nobody bounds there is none.
 pub(crate) fn nominal(of: &QueueResource) -> String {
-    let is_none = of.available.is_none() && of.nominal.amount().is_ok_and(|a| a == Amount::ZERO);
+    let is_none =
+        of.available.is_none() && of.nominal_quota.amount().is_ok_and(|a| a == Amount::ZERO);
     match is_none {
         true => "-".to_owned(),
-        false => amount(&of.resource, &of.nominal),
+        false => amount(&of.resource, &of.nominal_quota),
     }
 }
 

@@ -11,7 +11,7 @@ fn seen(jobs: Value, queues: Value) -> Seen {
 
 fn job(namespace: &str, name: &str, more: Value) -> Value {
     let mut job = json!({
-        "apiVersion": "visibility.trellis.dev/v1alpha1", "kind": "QueuedJob",
+        "apiVersion": "visibility.trellis.dev/v1alpha1", "kind": "JobState",
         "metadata": {"namespace": namespace, "name": name},
         "queue": "research", "priority": 0, "gpus": 8, "pods": 1,
         "submitted": "2026-01-01T10:00:00Z", "since": "2026-01-01T10:00:00Z",
@@ -54,9 +54,9 @@ fn busy() -> Seen {
         {"apiVersion": "visibility.trellis.dev/v1alpha1", "kind": "QueueState",
             "metadata": {"name": "research"}, "weight": "1.5", "active": true, "pending": 2,
             "admitted": 1, "share": "0.421", "parent": "lab", "resources": [
-            {"flavor": "h100", "resource": "nvidia.com/gpu", "nominal": "56", "used": "64",
+            {"flavor": "h100", "resource": "nvidia.com/gpu", "nominalQuota": "56", "used": "64",
                 "borrowed": "8", "lendable": "0", "available": "0"},
-            {"flavor": "h100", "resource": "cpu", "nominal": "560", "used": "512", "borrowed": "0",
+            {"flavor": "h100", "resource": "cpu", "nominalQuota": "560", "used": "512", "borrowed": "0",
                 "lendable": "48"}]},
         {"apiVersion": "visibility.trellis.dev/v1alpha1", "kind": "QueueState",
             "metadata": {"name": "default"}, "weight": 1, "active": false,

@@ -1,4 +1,4 @@
-//! The rows of `queuedjobs`: what the engine holds of each job, and what its status says.
+//! The rows of `jobstates`: what the engine holds of each job, and what its status says.
 
 mod guest;
 
@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time as MetaTime;
 use kube::api::ObjectMeta;
 use serde_json::{Value, json};
-use trellis_api::visibility::{QueuedJob, Served};
+use trellis_api::visibility::{JobState, Served};
 use trellis_api::{Reason, TrainingJob, TrainingQueue, fact};
 use trellis_scheduler::{
     Forecast, Gang, GangId, GangSnapshot, NodeName, Placement, Snapshot, StandingSnapshot, Time,
@@ -47,7 +47,7 @@ where
 {
     /// Each job that waits or holds a place: by queue, those first that hold one, then in the
     /// order of the queue.
-    pub(super) fn rows(&self) -> Vec<QueuedJob> {
+    pub(super) fn rows(&self) -> Vec<JobState> {
         let mut shares: BTreeMap<&str, Option<String>> = BTreeMap::new();
         let mut rows = Vec::with_capacity(self.snapshot.gangs.len());
         let gangs = self.snapshot.gangs.iter();
@@ -61,7 +61,7 @@ where
                 let queue = (self.queue)(&Key::new("", queue))?;
                 queue.status.as_ref()?.share.clone()
             });
-            rows.push(QueuedJob {
+            rows.push(JobState {
                 position: position.filter(|_| told.place.is_none()),
                 queue_share: share.clone(),
                 ..self.row(told)
@@ -85,7 +85,7 @@ where
         rows
     }
 
-    fn row(&self, told: &GangSnapshot) -> QueuedJob {
+    fn row(&self, told: &GangSnapshot) -> JobState {
         let place = told.place.as_ref();
         // Others are leaving for it.
         let is_nominated = place.is_some_and(|of| of.standing == StandingSnapshot::Nominated);
@@ -93,7 +93,7 @@ where
         let gang = place.map_or(&told.gang, |place| &place.gang);
         let key = gang::job_of(&gang.id);
         let name = guests::gang_name(&key).served();
-        let mut row = QueuedJob::new(&key.namespace, &name, gang.queue.as_str());
+        let mut row = JobState::new(&key.namespace, &name, gang.queue.as_str());
         let job = (self.job)(&key);
         let status = job.as_ref().and_then(|job| job.status.as_ref());
         if let Some(job) = &job {
@@ -127,7 +127,7 @@ where
         if let Some(place) = place {
             let nodes = nodes(&place.placement);
             row.node_count = u32::try_from(nodes.len()).ok();
-            let first = nodes.into_iter().take(QueuedJob::NODES);
+            let first = nodes.into_iter().take(JobState::NODES);
             row.nodes = first.map(|node| node.as_str().to_owned()).collect();
         }
         if let Some(forecast) = self.forecast {
@@ -151,7 +151,7 @@ pub(super) fn at(time: Time) -> Option<Timestamp> {
     Timestamp::from_millisecond(time.as_millis()).ok()
 }
 
-fn order(row: &QueuedJob) -> impl Ord + use<'_> {
+fn order(row: &JobState) -> impl Ord + use<'_> {
     let place = row.position.unwrap_or(0);
     let held_since = row.position.is_none().then_some(row.since.0);
     let meta = &row.metadata;
@@ -176,7 +176,7 @@ fn nodes(placement: &Placement) -> BTreeSet<&NodeName> {
     placement.iter().map(|(_, _, node)| node).collect()
 }
 
-impl Row for QueuedJob {
+impl Row for JobState {
     const SERVED: &'static Served = &Self::SERVED;
     const ABSENT: &'static str =
         "it neither waits for a place nor holds one; its own status says what it does";

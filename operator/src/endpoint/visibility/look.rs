@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::{Mutex, oneshot};
 use tokio::time::Instant;
-use trellis_api::visibility::{Explanation, NodeState, QueueState, QueuedJob};
+use trellis_api::visibility::{Explanation, JobState, NodeState, QueueState};
 use trellis_scheduler::{Forecast, GangId, QueueName, Snapshot};
 
 use super::explain::{self, Beside, Explainer, Priorities};
@@ -34,7 +34,7 @@ pub(in crate::endpoint) struct Look {
     reports: BTreeMap<QueueName, QueueReport>,
     forecast: Option<Arc<Forecast>>,
     positions: OnceLock<BTreeMap<GangId, u32>>,
-    jobs: OnceLock<Page<QueuedJob>>,
+    jobs: OnceLock<Page<JobState>>,
     queues: OnceLock<Page<QueueState>>,
     nodes: OnceLock<Page<NodeState>>,
     waiting: OnceLock<Arc<Told>>,
@@ -103,7 +103,7 @@ impl Look {
     }
 
     /// Jobs that wait or hold a place.
-    pub(super) fn jobs(&self) -> &Page<QueuedJob> {
+    pub(super) fn jobs(&self) -> &Page<JobState> {
         self.jobs.get_or_init(|| {
             let facts = jobs::Facts {
                 snapshot: &self.snapshot,

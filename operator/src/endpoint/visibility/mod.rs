@@ -29,7 +29,7 @@ use axum::extract::{Request, State};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use k8s_openapi::api::authentication::v1::UserInfo;
-use trellis_api::visibility::{Explanation, GangName, NodeState, QueueState, QueuedJob, Served};
+use trellis_api::visibility::{Explanation, GangName, JobState, NodeState, QueueState, Served};
 
 use super::access::{Visible, Wants};
 use super::admission::{self, Caller, Turn};
@@ -136,7 +136,7 @@ async fn may_see(
         namespaces: BTreeSet::new(),
     };
     let foreign = explain::foreign(told);
-    let jobs = list(&QueuedJob::SERVED);
+    let jobs = list(&JobState::SERVED);
     // Who may list all of them need not be asked about each.
     if foreign.len() > 1 && may(jobs).await? {
         sees.namespaces = foreign;
@@ -153,7 +153,7 @@ async fn may_see(
 
 fn objects(asked: &Object, look: &look::Look) -> Result<Bytes, Failure> {
     match asked.served.plural {
-        plural if plural == QueuedJob::SERVED.plural => of(asked, look.jobs()),
+        plural if plural == JobState::SERVED.plural => of(asked, look.jobs()),
         plural if plural == QueueState::SERVED.plural => of(asked, look.queues()),
         plural if plural == NodeState::SERVED.plural => of(asked, look.nodes()),
         _ => Err(Failure::no_such_resource(asked.served.plural)),

@@ -109,7 +109,7 @@ fn resource(line: &StandingLine) -> QueueResource {
     QueueResource {
         flavor: line.flavor.as_str().to_owned(),
         resource: name.to_owned(),
-        nominal: quantity(line.nominal),
+        nominal_quota: quantity(line.nominal),
         used: quantity(line.usage),
         borrowed: quantity(line.borrowed),
         lendable: quantity(line.lendable),
@@ -160,7 +160,7 @@ impl Row for QueueState {
             json!(self.admitted),
             json!(self.share.as_deref().unwrap_or_default()),
             json!(devices(|line| &line.used)),
-            json!(devices(|line| &line.nominal)),
+            json!(devices(|line| &line.nominal_quota)),
             json!(devices(|line| &line.borrowed)),
             json!(
                 self.active
@@ -251,7 +251,12 @@ mod tests {
             let line = row.resources.iter().find(|line| line.resource == GPU);
             let line = line.unwrap();
             let available = line.available.as_ref().map(|a| a.as_str().to_owned());
-            let all = [&line.nominal, &line.used, &line.borrowed, &line.lendable];
+            let all = [
+                &line.nominal_quota,
+                &line.used,
+                &line.borrowed,
+                &line.lendable,
+            ];
             (all.map(|q| q.as_str().to_owned()).join(" "), available)
         };
         // Of `b`'s 8 it may have 5, and has 4 of them.

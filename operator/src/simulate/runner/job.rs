@@ -37,7 +37,7 @@ pub(super) enum Rank {
 
 /// A job as the simulation knows it.
 #[derive(Debug)]
-pub(super) struct JobState {
+pub(super) struct SimulatedJob {
     /// As the engine has it.
     pub(super) gang: Gang,
     /// GPUs of the whole gang.
@@ -63,7 +63,7 @@ pub(super) struct JobState {
     pub(super) disruptions: u32,
 }
 
-impl JobState {
+impl SimulatedJob {
     /// How long it holds a place that it gets, if nothing comes between. None: for ever.
     pub(super) fn holds_for(&self) -> Option<Duration> {
         earlier(self.runtime, self.limit)

@@ -39,7 +39,7 @@ use super::summary::Summary;
 use agenda::{Agenda, Due, What};
 use heads::Heads;
 use hours::Burning;
-use job::{JobState, Stage};
+use job::{SimulatedJob, Stage};
 use meter::Meter;
 use tally::Tally;
 
@@ -89,7 +89,7 @@ struct Runner<'a, 'b> {
     engine: Engine,
     options: Options,
     agenda: Agenda,
-    jobs: BTreeMap<GangId, JobState>,
+    jobs: BTreeMap<GangId, SimulatedJob>,
     /// Jobs that hold a place.
     holding: BTreeSet<GangId>,
     /// Jobs that wait and are Refused for as long as they do.

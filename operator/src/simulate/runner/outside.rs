@@ -8,7 +8,7 @@ use trellis_api::job::Restart;
 use trellis_scheduler::{Gang, GangId, NodeName, PodKey, QueueName, Resources};
 
 use super::elastic::Surplus;
-use super::job::{self, JobState, Stage};
+use super::job::{self, SimulatedJob, Stage};
 use super::script::SurplusPod;
 use super::{Change, Event, Held, Job, NodeFacts, Runner, Runtimes, meter};
 
@@ -99,7 +99,7 @@ impl Runner<'_, '_> {
             Some(Stage::Held | Stage::Refused) => {}
         }
         let told = self.told(&job);
-        let state = JobState {
+        let state = SimulatedJob {
             gpus: job::gpus(&job.gang),
             gang: Gang {
                 runtime: told.limit,
@@ -209,7 +209,7 @@ impl Runner<'_, '_> {
             Entry::Vacant(entry) => {
                 self.tally.jobs = self.tally.jobs.saturating_add(1);
                 let none = Gang::new(held.id.clone(), QueueName::new(""), Vec::new());
-                entry.insert(JobState {
+                entry.insert(SimulatedJob {
                     gang: none,
                     gpus: 0,
                     runtime: None,

@@ -67,7 +67,7 @@ fn queue(key: &Key) -> Option<Arc<TrainingQueue>> {
     Some(Arc::new(serde_json::from_value(queue).unwrap()))
 }
 
-fn rows(snapshot: &Snapshot, forecast: Option<&Forecast>) -> Vec<QueuedJob> {
+fn rows(snapshot: &Snapshot, forecast: Option<&Forecast>) -> Vec<JobState> {
     let facts = Facts {
         snapshot,
         positions: &snapshot.positions(),
@@ -332,8 +332,8 @@ fn each_row_of_a_table_has_a_cell_for_each_column() {
         let now = Timestamp::from_millisecond(START).unwrap();
         row.node_count = row.node_count.map(|_| 20);
         let cells = row.cells(now);
-        assert_eq!(cells.len(), QueuedJob::COLUMNS.len());
-        for (cell, column) in cells.iter().zip(QueuedJob::COLUMNS) {
+        assert_eq!(cells.len(), JobState::COLUMNS.len());
+        for (cell, column) in cells.iter().zip(JobState::COLUMNS) {
             assert_eq!(
                 cell.is_number(),
                 column.kind == "integer",

@@ -26,13 +26,13 @@ fn object(path: &str, accept: &str) -> Object {
 
 #[test]
 fn lists_and_single_ones_are_told_apart() {
-    let all = object("/queuedjobs?limit=500", TABLE);
+    let all = object("/jobstates?limit=500", TABLE);
     assert_eq!((all.verb, all.namespace, all.name), ("list", None, None));
     assert_eq!(all.format, Format::Table(Include::Metadata));
-    let here = object("/namespaces/team-a/queuedjobs", "application/json");
+    let here = object("/namespaces/team-a/jobstates", "application/json");
     assert_eq!(here.namespace.as_deref(), Some("team-a"));
     assert_eq!(here.format, Format::Json);
-    let one = object("/namespaces/team-a/queuedjobs/llm", "*/*");
+    let one = object("/namespaces/team-a/jobstates/llm", "*/*");
     assert_eq!((one.verb, one.name.as_deref()), ("get", Some("llm")));
     for one in [all.refused, here.refused, one.refused] {
         assert_eq!(one, None);
@@ -42,48 +42,48 @@ fn lists_and_single_ones_are_told_apart() {
 #[test]
 fn what_is_not_served_is_refused_with_its_name() {
     for (path, accept, code, says) in [
-        ("/queuedjobs?watch=true", TABLE, 405, "watch"),
+        ("/jobstates?watch=true", TABLE, 405, "watch"),
         (
-            "/queuedjobs?labelSelector=a%3Db",
+            "/jobstates?labelSelector=a%3Db",
             TABLE,
             400,
             "labelSelector",
         ),
         (
-            "/queuedjobs?fieldSelector=a%3Db",
+            "/jobstates?fieldSelector=a%3Db",
             TABLE,
             400,
             "fieldSelector",
         ),
-        ("/queuedjobs?continue=x", TABLE, 400, "continue"),
+        ("/jobstates?continue=x", TABLE, 400, "continue"),
         (
-            "/queuedjobs?resourceVersion=7&resourceVersionMatch=Exact",
+            "/jobstates?resourceVersion=7&resourceVersionMatch=Exact",
             TABLE,
             400,
             "Exact",
         ),
-        ("/queuedjobs?frobnicate=1", TABLE, 400, "frobnicate"),
-        ("/queuedjobs?includeObject=All", TABLE, 400, "includeObject"),
-        ("/queuedjobs", "application/yaml", 406, "application/json"),
+        ("/jobstates?frobnicate=1", TABLE, 400, "frobnicate"),
+        ("/jobstates?includeObject=All", TABLE, 400, "includeObject"),
+        ("/jobstates", "application/yaml", 406, "application/json"),
     ] {
         let error = object(path, accept).is_supported().unwrap_err();
         assert_eq!(error.code(), code, "{path}");
         assert!(error.to_string().contains(says), "{error}");
     }
     // That of which nothing hangs on is taken.
-    let taken = "/queuedjobs?limit=5&timeoutSeconds=3&resourceVersion=0&labelSelector=";
+    let taken = "/jobstates?limit=5&timeoutSeconds=3&resourceVersion=0&labelSelector=";
     assert!(object(taken, TABLE).is_supported().is_ok());
 }
 
 #[test]
 fn writes_are_known_by_their_verb_and_refused() {
     for (method, path, verb) in [
-        (Method::POST, "/namespaces/a/queuedjobs", "create"),
-        (Method::PATCH, "/namespaces/a/queuedjobs/b", "patch"),
-        (Method::DELETE, "/namespaces/a/queuedjobs/b", "delete"),
+        (Method::POST, "/namespaces/a/jobstates", "create"),
+        (Method::PATCH, "/namespaces/a/jobstates/b", "patch"),
+        (Method::DELETE, "/namespaces/a/jobstates/b", "delete"),
         (
             Method::DELETE,
-            "/namespaces/a/queuedjobs",
+            "/namespaces/a/jobstates",
             "deletecollection",
         ),
     ] {
@@ -102,8 +102,8 @@ fn other_paths_are_no_paths() {
         "/apis/other.example",
         "/apis/visibility.trellis.dev/v2",
         "/apis/visibility.trellis.dev/v1alpha1/frobs",
-        "/apis/visibility.trellis.dev/v1alpha1/queuedjobs/a",
-        "/apis/visibility.trellis.dev/v1alpha1/namespaces/a/queuedjobs/b/status",
+        "/apis/visibility.trellis.dev/v1alpha1/jobstates/a",
+        "/apis/visibility.trellis.dev/v1alpha1/namespaces/a/jobstates/b/status",
         "/openapi/v4",
     ] {
         let error = read(Method::GET, path, "").unwrap_err();

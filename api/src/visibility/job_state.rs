@@ -14,7 +14,7 @@ use crate::job::JobPhase;
 /// end.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq)]
 #[serde(rename_all = "camelCase")]
-pub struct QueuedJob {
+pub struct JobState {
     /// Group, version and kind.
     #[serde(flatten)]
     #[schemars(skip)]
@@ -29,7 +29,7 @@ pub struct QueuedJob {
     pub user: Option<String>,
     /// Its priority: the higher goes first.
     pub priority: i32,
-    /// The share of its queue, as in `Queue.status.share`: the queue with the smallest has the
+    /// The share of its queue, as in `TrainingQueue.status.share`: the queue with the smallest has the
     /// next turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue_share: Option<String>,
@@ -64,12 +64,12 @@ pub struct QueuedJob {
     /// How many nodes its place has. Absent: it has no place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_count: Option<u32>,
-    /// The first of these nodes by name, at most [`QueuedJob::NODES`].
+    /// The first of these nodes by name, at most [`JobState::NODES`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<String>,
 }
 
-impl QueuedJob {
+impl JobState {
     /// Names of nodes at most: a list of ten thousand jobs is to stay small.
     pub const NODES: usize = 8;
 
@@ -104,13 +104,13 @@ impl QueuedJob {
 }
 
 resource!(
-    QueuedJob,
+    JobState,
     NamespaceResourceScope,
     Served {
-        kind: "QueuedJob",
-        plural: "queuedjobs",
-        singular: "queuedjob",
-        short_names: &["qj"],
+        kind: "JobState",
+        plural: "jobstates",
+        singular: "jobstate",
+        short_names: &["jst"],
         namespaced: true,
         verbs: &["get", "list"],
     }
@@ -123,27 +123,27 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_again() {
-        let mut job = QueuedJob::new("team-a", "llm", "default");
+        let mut job = JobState::new("team-a", "llm", "default");
         job.position = Some(3);
         job.phase = Some(JobPhase::Queued);
         let written = serde_json::to_value(&job).unwrap();
         assert_eq!(written["apiVersion"], "visibility.trellis.dev/v1alpha1");
-        assert_eq!(written["kind"], "QueuedJob");
+        assert_eq!(written["kind"], "JobState");
         assert_eq!(
             written["metadata"],
             json!({"name": "llm", "namespace": "team-a"})
         );
         assert_eq!(written.get("expectedStart"), None);
-        let read: QueuedJob = serde_json::from_value(written).unwrap();
+        let read: JobState = serde_json::from_value(written).unwrap();
         assert_eq!(read, job);
     }
 
     #[test]
     fn a_word_of_another_version_is_no_error() {
-        let mut written = serde_json::to_value(QueuedJob::new("a", "b", "c")).unwrap();
+        let mut written = serde_json::to_value(JobState::new("a", "b", "c")).unwrap();
         written["phase"] = json!("Sleeping");
         written["later"] = json!({"field": 1});
-        let read: QueuedJob = serde_json::from_value(written).unwrap();
+        let read: JobState = serde_json::from_value(written).unwrap();
         assert_eq!(read.phase, Some(JobPhase::Unrecognized));
     }
 }
