@@ -90,7 +90,7 @@ pub(crate) async fn life(helm: Helm) -> Result<()> {
         Ok(())
     })
     .await?;
-    let mut values = json!({"replicas": 3,
+    let mut values = json!({"replicaCount": 3,
         "operator": {"logFormat": "human", "lookForSecretsIn": [site.name()]}});
     let said = helm.chart("upgrade", NAMESPACE, &values, &[])?;
     ensure!(said.contains("REVISION: 2"), "{said}");
@@ -169,7 +169,7 @@ pub(crate) async fn taken_back(helm: Helm) -> Result<()> {
 pub(crate) async fn nothing_is_kept(helm: Helm) -> Result<()> {
     let control_plane = ControlPlane::start(Options::default()).await?;
     let helm = helm.on(&control_plane);
-    let values = json!({"crds": {"keep": false}, "replicas": 0});
+    let values = json!({"crds": {"keep": false}, "replicaCount": 0});
     // Another namespace than that of the plain files.
     helm.chart("install", "elsewhere", &values, CREATE)?;
     ensure!(crds(&control_plane).await? > 0);

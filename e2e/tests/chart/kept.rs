@@ -16,7 +16,7 @@ use crate::install::{block, by_reader, crds};
 /// Taken back if it does not go through; nobody is there to start a pod.
 fn install(helm: &Helm, flag: &str) -> Result<String> {
     let more = ["--create-namespace", "--wait", "--timeout=60s", flag];
-    helm.chart("install", NAMESPACE, &json!({"replicas": 0}), &more)
+    helm.chart("install", NAMESPACE, &json!({"replicaCount": 0}), &more)
 }
 
 pub(crate) async fn by_helm(helm: Helm) -> Result<()> {
@@ -39,7 +39,7 @@ async fn anew(helm: Helm, flag: &str) -> Result<()> {
     // An upgrade brings back nothing.
     let starter = policies.get("starter").await?;
     policies.delete("starter", &DeleteParams::default()).await?;
-    let values = json!({"replicas": 0, "operator": {"logFormat": "human"}});
+    let values = json!({"replicaCount": 0, "operator": {"logFormat": "human"}});
     helm.chart("upgrade", NAMESPACE, &values, &["--wait"])?;
     ensure!(policies.get_opt("starter").await?.is_none());
     let deployments: Api<Deployment> = Api::namespaced(control_plane.client(), NAMESPACE);

@@ -42,6 +42,7 @@ fn main() -> ExitCode {
         trial("it_renders_to_the_same_bytes_twice", same::twice),
         trial("what_it_renders_is_what_its_plain_files_say", same::files),
         trial("an_unknown_value_is_refused_with_its_path", schema::unknown),
+        trial("a_former_name_of_a_value_is_refused", schema::renamed),
         trial("its_roles_are_those_of_the_table", roles::operator),
         trial("no_role_has_a_wildcard_or_reads_secrets", roles::least),
         trial(

@@ -4,7 +4,7 @@ use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 use trellis_e2e::helm::{Helm, chart};
 
-use crate::scene::NAMESPACE;
+use crate::scene::{NAMESPACE, refused};
 
 pub(crate) fn unknown(helm: &Helm) -> Result<()> {
     let schema = std::fs::read_to_string(chart().join("values.schema.json"))?;
@@ -25,6 +25,28 @@ pub(crate) fn unknown(helm: &Helm) -> Result<()> {
         let said = format!("{error:#}");
         let at = format!("at '{}'", path.trim_end_matches('/'));
         ensure!(said.contains(&at) && said.contains("'unknown'"), "{said}");
+    }
+    Ok(())
+}
+
+/// A name that a value had before is refused by the schema, with its path.
+pub(crate) fn renamed(helm: &Helm) -> Result<()> {
+    let old = [
+        (
+            json!({"replicas": 3}),
+            "at '': additional properties 'replicas' not allowed",
+        ),
+        (
+            json!({"crds": {"install": false}}),
+            "at '/crds': additional properties 'install' not allowed",
+        ),
+        (
+            json!({"runAs": 1000}),
+            "at '': additional properties 'runAs' not allowed",
+        ),
+    ];
+    for (values, said) in old {
+        refused(helm, &values, said)?;
     }
     Ok(())
 }

@@ -74,6 +74,11 @@ fn authority() -> Value {
     json!(ByteString(made.cert.pem().into_bytes()))
 }
 
+/// Values that leave user and groups to the cluster, as in docs/install.md.
+fn on_openshift() -> Value {
+    json!({"podSecurityContext": {"runAsUser": null, "runAsGroup": null, "fsGroup": null}})
+}
+
 /// Values that are no matter of on and off.
 fn others_set() -> Vec<Value> {
     let digest = format!("sha256:{}", "0".repeat(64));
@@ -81,7 +86,8 @@ fn others_set() -> Vec<Value> {
     vec![
         json!({}),
         everything(),
-        json!({"image": {"digest": digest}, "imagePullSecrets": [{"name": "pull"}], "replicas": 1}),
+        json!({"image": {"digest": digest}, "imagePullSecrets": [{"name": "pull"}], "replicaCount": 1,
+            "serviceAccount": {"annotations": {"iam.example.com/role": "trellis"}}}),
         json!({"certificates": {"source": "certManager", "certManager": {
             "issuerRef": {"kind": "ClusterIssuer", "name": "internal"}}}}),
         // Of another group than cert-manager's own.
@@ -104,7 +110,7 @@ fn others_set() -> Vec<Value> {
             "podAnnotations": {"a": "b"}, "podLabels": {"c": "d"}, "commonLabels": {"team": "platform"}}),
         // Of a chart that has this one in it.
         json!({"global": {"whatever": 1}, "enabled": true}),
-        json!({"runAs": null}),
+        on_openshift(),
     ]
 }
 
@@ -137,7 +143,7 @@ pub(crate) async fn restricted(helm: Helm) -> Result<()> {
         dry_run: true,
         ..PostParams::default()
     };
-    for values in [json!({}), everything(), json!({"runAs": null})] {
+    for values in [json!({}), everything(), on_openshift()] {
         let objects = helm.objects(namespace.name(), &values)?;
         let deployment = objects.iter().find(|o| o["kind"] == "Deployment");
         let mut pod = deployment.context("no Deployment")?["spec"]["template"].clone();
