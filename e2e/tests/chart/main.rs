@@ -43,6 +43,10 @@ fn main() -> ExitCode {
         trial("what_it_renders_is_what_its_plain_files_say", same::files),
         trial("an_unknown_value_is_refused_with_its_path", schema::unknown),
         trial("a_former_name_of_a_value_is_refused", schema::renamed),
+        trial(
+            "security_contexts_give_the_operator_no_privilege",
+            schema::privileged,
+        ),
         trial("its_roles_are_those_of_the_table", roles::operator),
         trial("no_role_has_a_wildcard_or_reads_secrets", roles::least),
         trial(

@@ -51,6 +51,32 @@ pub(crate) fn renamed(helm: &Helm) -> Result<()> {
     Ok(())
 }
 
+/// The operator needs neither root nor privileges.
+pub(crate) fn privileged(helm: &Helm) -> Result<()> {
+    let all = [
+        (
+            json!({"podSecurityContext": {"runAsUser": 0}}),
+            "at '/podSecurityContext/runAsUser'",
+        ),
+        (
+            json!({"podSecurityContext": {"runAsNonRoot": false}}),
+            "at '/podSecurityContext/runAsNonRoot'",
+        ),
+        (
+            json!({"securityContext": {"allowPrivilegeEscalation": true}}),
+            "at '/securityContext/allowPrivilegeEscalation'",
+        ),
+        (
+            json!({"securityContext": {"privileged": true}}),
+            "additional properties 'privileged' not allowed",
+        ),
+    ];
+    for (values, said) in all {
+        refused(helm, &values, said)?;
+    }
+    Ok(())
+}
+
 /// Where values have fields of ours: not where they are a part of an object of Kubernetes.
 fn sections<'a>(schema: &'a Value, at: &mut Vec<&'a str>, places: &mut Vec<Vec<&'a str>>) {
     let Some(properties) = schema["properties"].as_object() else {
