@@ -99,7 +99,7 @@ reasons! {
     /// The queue starts its jobs strictly in order, and another job is at its head.
     BehindHead: "Wait until the job that the message names starts or goes, or use a queue whose order is Priority.";
     /// No Topology has the level that the job asks for.
-    TopologyNotFound: "Name a level that a Topology has, or have a platform team create one that has it; the job goes on by itself.";
+    TopologyNotFound: "Name a level that a Topology has, and as preferred a finer one of the same Topology, or have a platform team create one that has it; the job goes on by itself.";
     /// No ResourceFlavor exists that the queue offers and the job accepts and tolerates.
     FlavorNotFound: "Create the ResourceFlavor, tolerate its taints, or name another in taskGroups[].flavors; the job goes on by itself.";
     /// The queue is stopped.

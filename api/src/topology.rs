@@ -21,11 +21,7 @@ use crate::rules;
     category = "trellis",
     derive = "PartialEq",
     doc = "Which nodes are close to each other.",
-    printcolumn(
-        name = "Levels",
-        type_ = "string",
-        json_path = ".spec.levels[*].nodeLabel"
-    ),
+    printcolumn(name = "Levels", type_ = "string", json_path = ".spec.levels"),
     printcolumn(
         name = "Age",
         type_ = "date",
@@ -41,7 +37,7 @@ pub struct TopologySpec {
     #[schemars(length(min = 1, max = 8))]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     #[garde(length(min = 1, max = 8), dive, custom(rules::unique_levels))]
-    #[x_kube(validation = rules::UNIQUE_LEVELS.cel(), validation = rules::UNIQUE_LEVEL_LABELS.cel())]
+    #[x_kube(validation = rules::UNIQUE_LEVEL_LABELS.cel(), validation = rules::UNIQUE_LEVEL_NAMES.cel())]
     pub levels: Vec<TopologyLevel>,
 }
 
@@ -76,12 +72,15 @@ impl TopologyLevel {
 #[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
-#[x_kube(validation = rules::SOME_LEVEL.cel())]
+#[x_kube(validation = rules::REQUIRED_OR_PREFERRED.cel())]
 pub struct TopologyRequest {
     /// Name of a level of a Topology: all pods are in one domain of it, or wait.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 317))]
-    #[garde(inner(custom(rules::topology_level)), custom(rules::some_level(self)))]
+    #[garde(
+        inner(custom(rules::topology_level)),
+        custom(rules::required_or_preferred(self))
+    )]
     #[x_kube(validation = rules::TOPOLOGY_LEVEL.cel())]
     pub required: Option<String>,
     /// Name of a level of a Topology: the pods are in as few domains of it as possible.

@@ -170,9 +170,11 @@ pub(super) fn instead(name: &str, known: &[&str]) -> Option<Cow<'static, str>> {
 /// The same, of an amount that stands beside `limits` and not in it.
 fn instead_of_amount(name: &str) -> Option<Cow<'static, str>> {
     let is_amount = ResourceRequirements::NO_DEVICES.contains(&name) || name.contains('/');
-    match is_amount {
-        _ if rules::is_gpu(name) => Some("set gpus of the task group".into()),
-        true => Some(format!("write resources.limits.{name}").into()),
-        false => None,
+    if rules::is_gpu(name) {
+        Some("set gpus of the task group".into())
+    } else if is_amount {
+        Some(format!("write resources.limits.{name}").into())
+    } else {
+        None
     }
 }

@@ -75,7 +75,7 @@ pub struct ResourceLimit {
     #[garde(inner(custom(rules::nominal)))]
     #[x_kube(validation = rules::NOMINAL.cel())]
     pub max: Option<Quantity>,
-    /// Hundredths of the nominal quota of it, rounded down: of `subject.queueName` and all queues
+    /// Percentage of the nominal quota of the resource, rounded down: of `subject.queueName` and all queues
     /// below it, else of the job's own queue. A resource without quota there is not limited.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::percent)))]

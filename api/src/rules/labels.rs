@@ -18,9 +18,9 @@ pub const LEVEL_LABEL: Rule = Rule::new(
     "must be the key of a node label, such as topology.kubernetes.io/zone: an optional domain and /, then at most 63 letters, digits, -, _ and .",
 );
 /// Each level of a topology has a name of its own.
-pub const UNIQUE_LEVELS: Rule = Rule::new(
+pub const UNIQUE_LEVEL_NAMES: Rule = Rule::new(
     "self.all(k, self.exists_one(o, (has(o.name) ? o.name : o.nodeLabel) == (has(k.name) ? k.name : k.nodeLabel)))",
-    "two levels must not have the same name: rename or remove one",
+    "two levels must not have the same name (nodeLabel where name is absent): rename or remove one",
 );
 /// Each level of a topology has a label of its own.
 pub const UNIQUE_LEVEL_LABELS: Rule = Rule::new(
@@ -28,7 +28,7 @@ pub const UNIQUE_LEVEL_LABELS: Rule = Rule::new(
     "two levels must not have the same nodeLabel: remove one",
 );
 /// A request for closeness names a level.
-pub const SOME_LEVEL: Rule = Rule::new(
+pub const REQUIRED_OR_PREFERRED: Rule = Rule::new(
     "has(self.required) || has(self.preferred)",
     "must have required, preferred or both: name a level of a Topology, or remove topology",
 );
@@ -121,20 +121,20 @@ pub fn level_label(key: &str, _: &()) -> garde::Result {
     LEVEL_LABEL.holds(is_qualified_name(key))
 }
 
-/// [`UNIQUE_LEVELS`] and [`UNIQUE_LEVEL_LABELS`].
+/// [`UNIQUE_LEVEL_LABELS`] and [`UNIQUE_LEVEL_NAMES`].
 pub fn unique_levels(levels: &[TopologyLevel], _: &()) -> garde::Result {
-    let names: BTreeSet<_> = levels.iter().map(TopologyLevel::name).collect();
-    UNIQUE_LEVELS.holds(names.len() == levels.len())?;
     let labels: BTreeSet<_> = levels.iter().map(|level| &level.node_label).collect();
-    UNIQUE_LEVEL_LABELS.holds(labels.len() == levels.len())
+    UNIQUE_LEVEL_LABELS.holds(labels.len() == levels.len())?;
+    let names: BTreeSet<_> = levels.iter().map(TopologyLevel::name).collect();
+    UNIQUE_LEVEL_NAMES.holds(names.len() == levels.len())
 }
 
-/// [`SOME_LEVEL`].
-pub fn some_level<'a, T>(
+/// [`REQUIRED_OR_PREFERRED`].
+pub fn required_or_preferred<'a, T>(
     request: &'a TopologyRequest,
 ) -> impl FnOnce(&T, &()) -> garde::Result + 'a {
     let some = request.required.is_some() || request.preferred.is_some();
-    move |_, ()| SOME_LEVEL.holds(some)
+    move |_, ()| REQUIRED_OR_PREFERRED.holds(some)
 }
 
 /// [`METADATA_KEYS`] and [`RESERVED_KEYS`].

@@ -53,7 +53,7 @@ pub(crate) fn on_change() -> impl Iterator<Item = Rule> {
 }
 
 /// Rules on several fields: one of them alone does not break them.
-const ON_SEVERAL: [Rule; 35] = [
+const ON_SEVERAL: [Rule; 37] = [
     POD_NAME,
     GROUP_COUNT,
     UNIQUE_GROUPS,
@@ -85,10 +85,12 @@ const ON_SEVERAL: [Rule; 35] = [
     UNIQUE_PORTS,
     UNIQUE_ENV,
     UNIQUE_SECRETS,
-    UNIQUE_LEVELS,
+    UNIQUE_LEVEL_LABELS,
+    UNIQUE_LEVEL_NAMES,
     ONE_DEVICE_COUNT,
     ONE_BOUND,
     SOME_LIMIT,
+    REQUIRED_OR_PREFERRED,
 ];
 
 /// True of a violation that may be another field's fault than that which it names.

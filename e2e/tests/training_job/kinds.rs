@@ -170,11 +170,11 @@ async fn levels_of_a_topology_have_names_and_labels_of_their_own() {
         ),
         (
             levels(&["zone", "rack", "zone"]),
-            "two levels must not have the same name",
+            "two levels must not have the same nodeLabel: remove one",
         ),
         (
             named(&[("rack", "a"), ("rack", "b")]),
-            "two levels must not have the same name: rename or remove one",
+            "two levels must not have the same name (nodeLabel where name is absent)",
         ),
         (
             named(&[("block", "a"), ("rack", "a")]),

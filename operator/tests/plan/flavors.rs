@@ -71,7 +71,7 @@ fn a_topology_that_breaks_a_rule_is_told() {
     assert_eq!(run.code, 2, "{run:?}");
     assert!(
         run.err
-            .contains("spec.levels: two levels must not have the same name: rename or remove one"),
+            .contains("spec.levels: two levels must not have the same nodeLabel: remove one"),
         "{}",
         run.err
     );

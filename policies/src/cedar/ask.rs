@@ -105,6 +105,16 @@ pub struct Far {
 }
 
 impl Far {
+    /// The ports as texts, sorted, each once: `{port: 443}` and
+    /// `{port: 443, endPort: 443, protocol: TCP}` are the same port.
+    pub(super) fn ports(&self) -> Vec<String> {
+        let meaning = |port: &NetworkPort| (port.port, port.last(), port.protocol());
+        let mut ports = self.endpoint.ports.clone();
+        ports.sort_unstable_by_key(meaning);
+        ports.dedup_by_key(|port| meaning(port));
+        ports.iter().map(NetworkPort::to_string).collect()
+    }
+
     /// In words.
     pub(super) fn words(&self) -> String {
         let who = match &self.endpoint.peer {
@@ -112,13 +122,7 @@ impl Far {
             Peer::Namespace(name) => format!("namespace {name:?}"),
             Peer::Service(name) => format!("Service {name:?}"),
         };
-        let ports: Vec<_> = self
-            .endpoint
-            .ports
-            .iter()
-            .map(NetworkPort::to_string)
-            .collect();
-        match ports.as_slice() {
+        match self.ports().as_slice() {
             [] => who,
             [port] => format!("{who}, port {port}"),
             ports => format!("{who}, ports {}", ports.join(", ")),

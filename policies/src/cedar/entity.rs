@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 
 use cedar_policy::{Entity, EntityUid, RestrictedExpression as Value};
-use trellis_api::job::{NetworkPort, SecretStoreKind};
+use trellis_api::job::SecretStoreKind;
 use trellis_compiler::Peer;
 
 use super::ask::{Ask, Far, Object, Remote};
@@ -183,13 +183,9 @@ fn endpoint(far: &Far) -> Result<(String, Attributes), Unmade> {
             (id, None, Some(text(namespace)), Some(text(name)))
         }
     };
-    let mut ports = far.endpoint.ports.clone();
-    let has_port_range = ports.iter().any(|port| port.last() != port.port);
-    // `{port: 443}` and `{port: 443, endPort: 443, protocol: TCP}` are one.
-    let meaning = |port: &NetworkPort| (port.port, port.last(), port.protocol());
-    ports.sort_unstable_by_key(meaning);
-    ports.dedup_by_key(|port| meaning(port));
-    let written: Vec<_> = ports.iter().map(NetworkPort::to_string).collect();
+    let mut ports = far.endpoint.ports.iter();
+    let has_port_range = ports.any(|port| port.last() != port.port);
+    let written = far.ports();
     let (id, ports) = if written.is_empty() {
         (id, None)
     } else {

@@ -2,11 +2,10 @@
 
 use super::*;
 
-/// Each job with its lines. A field that becomes required makes them longer.
-const JOBS: [(&str, usize, &str); 6] = [
+/// A field that becomes required makes them longer.
+const JOBS: [(&str, &str); 6] = [
     (
         "one GPU",
-        11,
         "apiVersion: trellis.dev/v1alpha1
 kind: TrainingJob
 metadata: {name: job}
@@ -22,7 +21,6 @@ spec:
     ),
     (
         "torchrun on 4x8 GPUs, with claims and restarts",
-        17,
         "apiVersion: trellis.dev/v1alpha1
 kind: TrainingJob
 metadata: {name: job}
@@ -44,7 +42,6 @@ spec:
     ),
     (
         "MPI on 2x8 GPUs",
-        18,
         "apiVersion: trellis.dev/v1alpha1
 kind: TrainingJob
 metadata: {name: job}
@@ -67,7 +64,6 @@ spec:
     ),
     (
         "elastic, 2 to 4 pods",
-        17,
         "apiVersion: trellis.dev/v1alpha1
 kind: TrainingJob
 metadata: {name: job}
@@ -89,7 +85,6 @@ spec:
     ),
     (
         "prepare, then train",
-        22,
         "apiVersion: trellis.dev/v1alpha1
 kind: TrainingJob
 metadata: {name: job}
@@ -116,7 +111,6 @@ spec:
     ),
     (
         "4x8 GPUs in one rack",
-        14,
         "apiVersion: trellis.dev/v1alpha1
 kind: TrainingJob
 metadata: {name: job}
@@ -136,9 +130,8 @@ spec:
 ];
 
 #[test]
-fn usual_jobs_are_valid_and_as_short_as_documented() {
-    for (name, lines, text) in JOBS {
+fn shortest_usual_jobs_are_valid() {
+    for (name, text) in JOBS {
         assert_eq!(said(text), vec![], "{name}");
-        assert_eq!(text.lines().count(), lines, "{name}");
     }
 }

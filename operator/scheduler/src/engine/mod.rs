@@ -213,8 +213,8 @@ impl Engine {
         }
     }
 
-    /// The labels that all nodes have in common that are with this node in one domain of a level
-    /// of a topology. None: no topology has the level, or the node is in no domain of it.
+    /// Labels that identify the domain of `level` that the node is in. None: no topology has the
+    /// level, or the node lacks one of its labels.
     #[must_use]
     pub fn domain_labels(&self, level: &str, node: &NodeName) -> Option<BTreeMap<String, String>> {
         self.nodes.domain_labels(level, node)

@@ -16,15 +16,15 @@ pub enum Unfit {
     Elsewhere,
 }
 
-/// The level of a topology that a gang asks for and that is not there.
+/// A level of a topology that a gang asks for and that is not there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MissingLevel {
     /// No topology has the level that is required.
     Required(String),
     /// No topology has the level that is preferred.
     Preferred(String),
-    /// No topology has both levels.
-    Common {
+    /// The topology of the required level has no such finer level.
+    NotFiner {
         /// The level that is required.
         required: String,
         /// The level that is preferred.

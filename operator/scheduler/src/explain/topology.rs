@@ -1,7 +1,7 @@
 //! Why no domain of a topology has a place for a gang.
 
+use super::Detail;
 use super::capacity::Question;
-use super::{Detail, MissingLevel};
 use crate::gang::Gang;
 use crate::ids::GroupName;
 use crate::placement::{Answer, Closeness, Fit, Near, Room, by_size, search_topology};
@@ -51,7 +51,7 @@ fn not_found(domains: &Domains, gang: &Gang) -> Option<Detail> {
     if gang.pod_count() == 0 {
         return None;
     }
-    let missing = |request: &Option<TopologyRequest>| missing(domains, request.as_ref()?);
+    let missing = |request: &Option<TopologyRequest>| Near::find(domains, request.as_ref()?).err();
     let several = gang.groups.len() > 1;
     let own = || {
         let mut groups = gang.groups.iter();
@@ -67,23 +67,6 @@ fn not_found(domains: &Domains, gang: &Gang) -> Option<Detail> {
         group,
         missing,
         levels: domains.levels(),
-    })
-}
-
-fn missing(domains: &Domains, request: &TopologyRequest) -> Option<MissingLevel> {
-    let unknown = |level: &&str| domains.find(level).is_none();
-    let (required, preferred) = (request.required_level(), request.preferred_level());
-    if let Some(level) = required.filter(unknown) {
-        return Some(MissingLevel::Required(level.to_owned()));
-    }
-    if let Some(level) = preferred.filter(unknown) {
-        return Some(MissingLevel::Preferred(level.to_owned()));
-    }
-    let (required, preferred) = (required?, preferred?);
-    let has_both = domains.find_both(required, preferred).is_some();
-    (!has_both).then(|| MissingLevel::Common {
-        required: required.to_owned(),
-        preferred: preferred.to_owned(),
     })
 }
 

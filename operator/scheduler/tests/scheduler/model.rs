@@ -171,19 +171,22 @@ impl Model {
         let (Some(request), Some(first)) = (request, nodes.next()) else {
             return true;
         };
-        let asked = [request.required_level(), request.preferred_level()];
-        let topology = self.topologies.values().find(|topology| {
-            let has = |name: &&str| topology.levels.iter().any(|level| level.name == *name);
-            asked.iter().flatten().all(has)
-        });
-        let Some(topology) = topology else {
+        let (required, preferred) = (request.required_level(), request.preferred_level());
+        let depth = |topology: &Topology, level: &str| {
+            topology.levels.iter().position(|known| known.name == level)
+        };
+        let level = required.or(preferred).unwrap();
+        let mut all = self.topologies.values();
+        let Some(topology) = all.find(|topology| depth(topology, level).is_some()) else {
             return false;
         };
-        let Some(required) = request.required_level() else {
+        let Some(required) = required.and_then(|level| depth(topology, level)) else {
             return true;
         };
-        let depth = topology.levels.iter().position(|l| l.name == required);
-        let levels = &topology.levels[..=depth.unwrap()];
+        if preferred.is_some_and(|level| depth(topology, level) <= Some(required)) {
+            return false;
+        }
+        let levels = &topology.levels[..=required];
         let domain = |node: &NodeName| -> Option<Vec<&String>> {
             let labels = &self.nodes[node].labels;
             let keys = levels.iter().map(|level| &level.node_label);

@@ -132,19 +132,22 @@ pub fn any_gang(name: String, nodes: usize) -> impl Strategy<Value = Gang> {
     )
 }
 
-/// Two topologies: domains of blocks and racks, and of zones.
+/// Two topologies: domains of blocks and racks, and of zones. Requests for the level `leaf` of both
+/// mean that of the first. Only the level `zone` has the name of its label.
 pub fn topologies() -> [Topology; 2] {
-    let topology = |name: &str, levels: &[&str]| Topology {
+    let topology = |name: &str, levels: &[(&str, &str)]| Topology {
         name: TopologyName::new(name),
         levels: levels
             .iter()
-            .copied()
-            .map(TopologyLevel::of_label)
+            .map(|(name, label)| TopologyLevel {
+                name: (*name).to_owned(),
+                node_label: (*label).to_owned(),
+            })
             .collect(),
     };
     [
-        topology("hall", &["block", "rack"]),
-        topology("zones", &["zone"]),
+        topology("hall", &[("pod", "block"), ("leaf", "rack")]),
+        topology("zones", &[("zone", "zone"), ("leaf", "block")]),
     ]
 }
 
@@ -163,15 +166,12 @@ pub fn any_labelled_node(nodes: usize) -> impl Strategy<Value = Node> {
 }
 
 fn any_request_for_closeness() -> impl Strategy<Value = Option<TopologyRequest>> {
-    let level = prop_oneof![Just("block"), Just("rack"), Just("zone")];
+    let level = prop_oneof![Just("pod"), Just("leaf"), Just("zone")];
     let one = (level, any::<bool>()).prop_map(|(level, required)| match required {
         true => TopologyRequest::required(level),
         false => TopologyRequest::preferred(level),
     });
-    let both = prop_oneof![
-        3 => Just(TopologyRequest::within("block", "rack")),
-        1 => Just(TopologyRequest::within("rack", "block")),
-    ];
+    let both = Just(TopologyRequest::within("pod", "leaf"));
     prop::option::of(prop_oneof![3 => one, 1 => both])
 }
 

@@ -59,18 +59,26 @@ fn no_topology_has_the_level() {
 }
 
 #[test]
-fn no_topology_has_both_levels() {
+fn preferred_level_is_finer_than_the_required_one_in_its_topology() {
     let mut engine = hall();
     engine.apply_topology(Topology {
         name: TopologyName::new("power"),
-        levels: vec![TopologyLevel::of_label("feed")],
+        levels: vec![
+            TopologyLevel::of_label("block"),
+            TopologyLevel::of_label("feed"),
+        ],
     });
-    let gang = whole(1, Some(TopologyRequest::within("block", "feed")));
-    assert_eq!(
-        says(&mut engine, &gang),
-        "TopologyNotFound: topology: no Topology has both levels \"block\" and \"feed\": \
-         name two levels of one Topology"
-    );
+    // The first topology by name that has the required level counts, and it has no feed.
+    for (required, preferred) in [("block", "feed"), ("rack", "block"), ("rack", "rack")] {
+        let gang = whole(1, Some(TopologyRequest::within(required, preferred)));
+        assert_eq!(
+            says(&mut engine, &gang),
+            format!(
+                "TopologyNotFound: topology.preferred: {preferred:?} is no finer level than \
+                 {required:?} in the same Topology: name a finer one, or remove one of both"
+            )
+        );
+    }
     let gang = whole(1, Some(TopologyRequest::within("block", "row")));
     assert_eq!(
         says(&mut engine, &gang),

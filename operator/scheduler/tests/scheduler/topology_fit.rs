@@ -4,9 +4,11 @@
 use crate::common::*;
 use crate::topology::{hall, node_at, used, whole};
 use proptest::prelude::*;
+use std::collections::BTreeSet;
 use trellis_scheduler::{
     Engine, Expression, Gang, Node, NodeSelectorTerm, Operator, Preference,
-    Strategy as PlacementStrategy, TaskGroup, TopologyRequest,
+    Strategy as PlacementStrategy, TaskGroup, Topology, TopologyLevel, TopologyName,
+    TopologyRequest,
 };
 
 /// A block of two racks of two nodes of 8 GPUs each.
@@ -99,6 +101,52 @@ fn gang_in_one_block_takes_the_block_in_which_it_needs_the_fewest_racks() {
         gang.topology = Some(request.clone());
         assert_eq!(place(&mut hall(nodes), &gang), expected, "{gang:?}");
     }
+}
+
+/// Block a of the zone holds the gang in three racks, and the zone holds it in two.
+#[test]
+fn levels_between_the_required_and_the_preferred_one_do_not_count() {
+    for unlike in [false, true] {
+        let nodes = ["a1-0", "a2-0", "a3-0", "b1-0", "b1-1", "c1-0"];
+        let mut engine = engine(nodes.map(|name| label(node_at(name), "zone", "z")));
+        engine.apply_topology(Topology {
+            name: TopologyName::new("hall"),
+            levels: ["zone", "block", "rack"]
+                .map(TopologyLevel::of_label)
+                .to_vec(),
+        });
+        let groups = match unlike {
+            true => vec![group("one", 2, gpu(1, 8)), group("two", 1, gpu(2, 8))],
+            false => vec![group("one", 3, gpu(1, 8))],
+        };
+        let gang = Gang {
+            topology: Some(TopologyRequest::within("zone", "rack")),
+            ..gang("w", groups)
+        };
+        let placed = engine.trial(&gang, ms(0)).unwrap().placement;
+        let racks: BTreeSet<&str> = placed.iter().map(|(_, _, n)| &n.as_str()[..2]).collect();
+        assert_eq!(racks.len(), 2, "{placed:?}");
+    }
+}
+
+/// A rack of two nodes has room for either group, and not for both.
+#[test]
+fn rack_counts_what_it_holds_of_unlike_groups_together() {
+    let nodes = [
+        "a1-0", "a1-1", "a2-0", "a3-0", "b1-0", "b1-1", "b1-2", "b2-0",
+    ];
+    let gang = Gang {
+        topology: Some(TopologyRequest::within("block", "rack")),
+        ..gang(
+            "w",
+            vec![group("one", 2, gpu(1, 8)), group("two", 2, gpu(2, 8))],
+        )
+    };
+    let placed = place(&mut hall(nodes), &gang);
+    assert!(
+        placed.contains("b1-") && !placed.contains("a1-"),
+        "{placed}"
+    );
 }
 
 #[test]

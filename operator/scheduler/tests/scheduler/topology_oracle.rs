@@ -153,7 +153,7 @@ fn crowded() -> impl Strategy<Value = (Vec<Node>, Gang)> {
     let nodes = nodes.prop_map(|(a, b, c, d, e)| vec![a, b, c, d, e]);
     let task = move |at: usize| {
         let own = prop_oneof![
-            3 => Just(Some(TopologyRequest::required("rack"))),
+            3 => Just(Some(TopologyRequest::required("leaf"))),
             1 => Just(None),
         ];
         (1..3_u32, 1..4_i64, 0..3_i64, own).prop_map(move |(count, cpu, gpu, topology)| {
@@ -166,10 +166,10 @@ fn crowded() -> impl Strategy<Value = (Vec<Node>, Gang)> {
     };
     let whole = prop_oneof![
         1 => Just(None),
-        3 => Just(Some(TopologyRequest::required("block"))),
-        1 => Just(Some(TopologyRequest::preferred("block"))),
-        1 => Just(Some(TopologyRequest::within("block", "rack"))),
-        1 => Just(Some(TopologyRequest::required("rack"))),
+        3 => Just(Some(TopologyRequest::required("pod"))),
+        1 => Just(Some(TopologyRequest::preferred("pod"))),
+        1 => Just(Some(TopologyRequest::within("pod", "leaf"))),
+        1 => Just(Some(TopologyRequest::required("leaf"))),
     ];
     let groups = (task(0), task(1), task(2)).prop_map(|(a, b, c)| vec![a, b, c]);
     (nodes, groups, whole).prop_map(|(nodes, groups, topology)| {
@@ -294,7 +294,7 @@ proptest! {
         (nodes, pods) in cluster(),
         gang in any_close_gang("w".into(), NODES),
     ) {
-        let Some(asked) = gang.topology.clone().filter(|t| level(t) == "block") else {
+        let Some(asked) = gang.topology.clone().filter(|t| level(t) == "pod") else {
             return Ok(());
         };
         let mut engine = with_topologies(build(nodes.iter(), &pods));
@@ -305,7 +305,7 @@ proptest! {
         if gang.pod_count() == 0 {
             return Ok(());
         }
-        for level in ["rack", "block"] {
+        for level in ["leaf", "pod"] {
             let closer = Gang {
                 topology: Some(TopologyRequest::required(level)),
                 ..gang.clone()
@@ -327,10 +327,10 @@ proptest! {
         let mut gang = gang;
         gang.groups.truncate(1);
         gang.groups[0].count += 3;
-        gang.topology = Some(TopologyRequest::required("block"));
-        gang.groups[0].topology = of_group.then(|| TopologyRequest::preferred("rack"));
+        gang.topology = Some(TopologyRequest::required("pod"));
+        gang.groups[0].topology = of_group.then(|| TopologyRequest::preferred("leaf"));
         if !of_group {
-            gang.topology = Some(TopologyRequest::within("block", "rack"));
+            gang.topology = Some(TopologyRequest::within("pod", "leaf"));
         }
         if spread {
             gang.strategy = PlacementStrategy::Spread;
@@ -341,16 +341,16 @@ proptest! {
             return Ok(());
         };
         let fewest_in = |block: &Vec<String>| {
-            let inside = nodes.iter().filter(|n| domain(n, "block").as_ref() == Some(block));
+            let inside = nodes.iter().filter(|n| domain(n, "pod").as_ref() == Some(block));
             let inside: Vec<Node> = inside.cloned().collect();
-            fewest(&gang, &inside, &free, "rack").0
+            fewest(&gang, &inside, &free, "leaf").0
         };
-        let blocks = domains(&nodes, "block");
+        let blocks = domains(&nodes, "pod");
         let Some(fewest) = blocks.iter().filter_map(fewest_in).min() else {
             return Ok(());
         };
         let used = used(&placement, &nodes, None);
-        let racks: BTreeSet<_> = used.iter().map(|n| domain(n, "rack")).collect();
+        let racks: BTreeSet<_> = used.iter().map(|n| domain(n, "leaf")).collect();
         prop_assert!(!racks.contains(&None), "a block has room in its racks");
         prop_assert_eq!(racks.len(), fewest);
     }

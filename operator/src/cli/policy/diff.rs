@@ -32,8 +32,8 @@ pub(super) struct Options {
     /// The new policies: a file, or a folder with all below.
     #[arg(value_name = "NEW")]
     new: PathBuf,
-    /// Files with `TrainingJobs`, or folders with all below; - is standard input. queues,
-    /// Namespaces, `PriorityClasses` and Services may stand in them too.
+    /// Files with `TrainingJobs`, or folders with all below; - is standard input. The
+    /// files may also hold `TrainingQueues`, Namespaces, `PriorityClasses` and Services.
     #[arg(
         short,
         long = "filename",

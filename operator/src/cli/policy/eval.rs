@@ -24,7 +24,8 @@ use crate::key::Key;
 #[derive(clap::Args, Debug)]
 pub(super) struct Options {
     /// Files with `TrainingJobs` and policies, or folders with all below; - is standard
-    /// input. queues, Namespaces, `PriorityClasses` and Services may stand in them too.
+    /// input. The files may also hold `TrainingQueues`, Namespaces, `PriorityClasses` and
+    /// Services.
     #[arg(short, long = "filename", required = true, value_name = "FILE")]
     filenames: Vec<PathBuf>,
     #[command(flatten)]

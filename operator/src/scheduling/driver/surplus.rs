@@ -255,7 +255,11 @@ impl Driver {
         if !state.surplus.inside.contains_key(member) && waiting.count() >= AT_ONCE {
             return None;
         }
-        let gang = self.surplus_gang(job, run, plan, member)?;
+        let near = self.domain_labels(run, plan, &member.group)?;
+        let mut gang = self.surplus_gang(job, run, plan, member)?;
+        for group in &mut gang.groups {
+            group.constraints.node_selector.extend(near.clone());
+        }
         self.engine.apply_gang(gang);
         let state = self.gangs.get_mut(job)?;
         state.surplus.inside.insert(member.clone(), Inside::Waiting);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tokio::time::Instant;
-use trellis_api::pod_group::Plan;
+use trellis_api::pod_group::{Assignment, Plan};
 use trellis_scheduler::{Gang, NodeName};
 
 use super::Driver;
@@ -21,7 +21,6 @@ impl Driver {
         member: &Member,
     ) -> Option<Gang> {
         let kept_out = self.kept_out(job);
-        let near = self.near(run, plan, &member.group);
         let state = self.gangs.get(job)?;
         let avoided = state.avoided.now(Instant::now()).cloned();
         let ticket = gang::Ticket {
@@ -33,33 +32,36 @@ impl Driver {
         };
         let mut gang = gang::surplus(run.job.compiled(), &ticket, &state.actual, plan, member)?;
         gang.draws = state.surplus_draws();
-        for group in &mut gang.groups {
-            group.constraints.node_selector.extend(near.clone());
-        }
         Some(gang)
     }
 
-    /// The labels of the domain in which a gang must be: a pod that joins the gang must be in it, too.
-    fn near(&self, run: &Run, plan: &Plan, group: &str) -> BTreeMap<String, String> {
-        let name = group;
+    /// The labels of the domain that a pod must be in when it joins its gang; empty where the pod
+    /// may be anywhere. None: no node of the gang is in such a domain, so the pod waits.
+    pub(super) fn domain_labels(
+        &self,
+        run: &Run,
+        plan: &Plan,
+        group: &str,
+    ) -> Option<BTreeMap<String, String>> {
         let spec = run.job.compiled().job().spec();
-        let group = spec.group(group).and_then(|group| group.topology.as_ref());
+        let of_group = spec.group(group).and_then(|group| group.topology.as_ref());
         // The level of the group is the finer one.
-        let narrow = group.and_then(|topology| topology.required.as_ref());
-        let whole = spec.topology.as_ref();
-        let whole = whole.and_then(|topology| topology.required.as_ref());
-        let Some(level) = narrow.or(whole) else {
-            return BTreeMap::new();
+        let group_level = of_group.and_then(|topology| topology.required.as_ref());
+        let of_job = spec.topology.as_ref();
+        let job_level = of_job.and_then(|topology| topology.required.as_ref());
+        let Some(level) = group_level.or(job_level) else {
+            return Some(BTreeMap::new());
         };
-        let (own, others): (Vec<_>, Vec<_>) = plan
-            .assignments
-            .iter()
-            .partition(|assignment| narrow.is_none() || assignment.group == name);
-        let mut nodes = own.into_iter().chain(others);
-        let near = nodes.find_map(|assignment| {
+        let is_own = |a: &&Assignment| group_level.is_none() || a.group == group;
+        let own: Vec<_> = plan.assignments.iter().filter(is_own).collect();
+        // Without a pod in the gang, the group takes the domain of the first other group.
+        let nodes = match own.is_empty() {
+            true => plan.assignments.iter().collect(),
+            false => own,
+        };
+        nodes.into_iter().find_map(|assignment| {
             let node = NodeName::new(assignment.node.as_str());
             self.engine.domain_labels(level, &node)
-        });
-        near.unwrap_or_default()
+        })
     }
 }

@@ -85,7 +85,9 @@ impl Runner<'_, '_> {
             !waits && !seats.contains_key(&pod.gang.id)
         };
         let coming = job.surplus.pods.iter().filter(may_come).take(free);
-        let gangs: Vec<Gang> = coming.map(|pod| self.surplus_gang(id, pod)).collect();
+        let gangs: Vec<Gang> = coming
+            .filter_map(|pod| self.surplus_gang(id, pod))
+            .collect();
         for gang in gangs {
             if let Some(job) = self.jobs.get_mut(id) {
                 job.surplus.seats.insert(gang.id.clone(), Seat::Waiting);
@@ -97,10 +99,10 @@ impl Runner<'_, '_> {
 
     /// A surplus pod as the engine is to know it: of the flavors that its gang was given, and in
     /// the domain that its gang must be in.
-    fn surplus_gang(&self, id: &GangId, pod: &SurplusPod) -> Gang {
+    fn surplus_gang(&self, id: &GangId, pod: &SurplusPod) -> Option<Gang> {
         let mut gang = pod.gang.clone();
         let given = self.engine.flavors(id).unwrap_or_default();
-        let near = self.domain_labels(id, pod);
+        let near = self.domain_labels(id, pod)?;
         for group in &mut gang.groups {
             let own = given.iter().filter(|given| given.group == group.name);
             let mut flavors: Vec<_> = own.flat_map(|g| g.flavors.values().cloned()).collect();
@@ -111,23 +113,24 @@ impl Runner<'_, '_> {
             }
             group.constraints.node_selector.extend(near.clone());
         }
-        gang
+        Some(gang)
     }
 
-    /// The labels of the domain that the pods of a gang must be in.
-    fn domain_labels(&self, id: &GangId, pod: &SurplusPod) -> BTreeMap<String, String> {
-        let labels = || {
-            let level = pod.level.as_ref()?;
-            let placement = self.engine.placement(id)?;
-            let group = pod.gang.groups.first().map(|group| &group.name);
-            let own = |name: &GroupName| !level.is_of_group || Some(name) == group;
-            let mut pods = placement.iter();
-            let (_, _, first) = pods
-                .find(|(group, ..)| own(group))
-                .or(placement.iter().next())?;
-            self.engine.domain_labels(&level.name, first)
+    /// The labels of the domain that a pod must be in when it joins its gang; empty where the pod
+    /// may be anywhere. None: no node of the gang is in such a domain, so the pod waits.
+    fn domain_labels(&self, id: &GangId, pod: &SurplusPod) -> Option<BTreeMap<String, String>> {
+        let Some(level) = &pod.level else {
+            return Some(BTreeMap::new());
         };
-        labels().unwrap_or_default()
+        let placement = self.engine.placement(id)?;
+        let group = pod.gang.groups.first().map(|group| &group.name);
+        let is_own = |name: &GroupName| !level.is_of_group || Some(name) == group;
+        let own = placement.iter().any(|(name, ..)| is_own(name));
+        let mut nodes = placement
+            .iter()
+            .filter(|(name, ..)| !own || is_own(name))
+            .map(|(_, _, node)| node);
+        nodes.find_map(|node| self.engine.domain_labels(&level.name, node))
     }
 
     /// A surplus pod has its place.

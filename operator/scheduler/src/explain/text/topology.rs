@@ -23,14 +23,14 @@ impl Detail {
                     MissingLevel::Preferred(level) => {
                         write!(f, ".preferred: no Topology has a level {level:?}: ")?;
                     }
-                    MissingLevel::Common {
+                    MissingLevel::NotFiner {
                         required,
                         preferred,
                     } => {
                         return write!(
                             f,
-                            ": no Topology has both levels {required:?} and {preferred:?}: \
-                             name two levels of one Topology"
+                            ".preferred: {preferred:?} is no finer level than {required:?} in \
+                             the same Topology: name a finer one, or remove one of both"
                         );
                     }
                 }

@@ -78,7 +78,12 @@ impl Close<'_> {
 
     /// All in one domain of that level or a finer one. False: none holds them.
     fn in_one(&self, seats: &[Seat], count: u32, depth: usize, runs: &mut Runs) -> bool {
+        let first = depth;
         for depth in (depth..self.layout().depths()).rev() {
+            if depth > first && self.preferred_below(depth).is_some() {
+                // One domain of a level between both may have more domains of the preferred one.
+                continue;
+            }
             let row = self.row(seats);
             let mut parts = row.domains_for(count, depth);
             if let Some(preferred) = self.preferred_below(depth) {

@@ -51,9 +51,9 @@ impl Counts {
     }
 }
 
-/// How few domains hold so much together, by how much each one holds. `usize::MAX`
-/// where all of them do not.
-pub(super) fn fewest(domains: impl Iterator<Item = u128>, whole: u128) -> usize {
+/// Smallest number of domains whose amounts add up to `whole`; `usize::MAX` if all of
+/// them hold less.
+pub(super) fn min_domains(domains: impl Iterator<Item = u128>, whole: u128) -> usize {
     let mut domains: Vec<u128> = domains.collect();
     domains.sort_unstable_by(|a, b| b.cmp(a));
     let mut sums = domains.iter().scan(0_u128, |sum, holds| {

@@ -19,7 +19,8 @@ pub(crate) use search::search;
 use std::sync::Arc;
 
 use super::pack::Runs;
-use crate::state::{Level, NodeIdx, Nodes, Shape};
+use crate::explain::MissingLevel;
+use crate::state::{Domains, Level, NodeIdx, Nodes, Shape};
 use crate::topology::TopologyRequest;
 
 /// A request for closeness whose levels are known.
@@ -30,7 +31,7 @@ pub(crate) struct Near {
     pub(crate) mode: Mode,
 }
 
-/// Whether closeness is a must.
+/// Strictness of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// All pods are in one domain of the level and, within it, in as few domains of the
@@ -49,25 +50,41 @@ pub(crate) struct Closeness {
 }
 
 impl Near {
-    fn find(nodes: &Nodes, request: &TopologyRequest) -> Option<Self> {
-        let domains = nodes.domains();
-        let (level, mode) = match request {
-            TopologyRequest::Preferred { level } => (domains.find(level)?, Mode::Preferred),
-            TopologyRequest::Required {
-                level,
-                preferred: None,
-            } => (domains.find(level)?, Mode::Required { preferred: None }),
-            TopologyRequest::Required {
-                level,
-                preferred: Some(finer),
-            } => {
-                let (level, finer) = domains.find_both(level, finer)?;
-                // One domain of the required level is one of each coarser level, too.
-                let preferred = Some(finer).filter(|finer| *finer > level.depth);
-                (level, Mode::Required { preferred })
-            }
+    /// Finds the levels of a request.
+    ///
+    /// # Errors
+    ///
+    /// A level is missing, or the preferred level is not finer than the required one.
+    pub(crate) fn find(domains: &Domains, request: &TopologyRequest) -> Result<Self, MissingLevel> {
+        let find = |level: &String, missing: fn(String) -> MissingLevel| {
+            domains.find(level).ok_or_else(|| missing(level.clone()))
         };
-        Some(Self { level, mode })
+        let (required, finer) = match request {
+            TopologyRequest::Preferred { level } => {
+                let level = find(level, MissingLevel::Preferred)?;
+                return Ok(Self {
+                    level,
+                    mode: Mode::Preferred,
+                });
+            }
+            TopologyRequest::Required { level, preferred } => (level, preferred),
+        };
+        let level = find(required, MissingLevel::Required)?;
+        let Some(finer) = finer else {
+            let mode = Mode::Required { preferred: None };
+            return Ok(Self { level, mode });
+        };
+        find(finer, MissingLevel::Preferred)?;
+        let depth = domains.find_beside(required, finer);
+        let preferred = depth.filter(|depth| *depth > level.depth);
+        if preferred.is_none() {
+            return Err(MissingLevel::NotFiner {
+                required: required.clone(),
+                preferred: finer.clone(),
+            });
+        }
+        let mode = Mode::Required { preferred };
+        Ok(Self { level, mode })
     }
 
     /// As few domains as possible, without a must: of the preferred level, else of the
@@ -82,7 +99,7 @@ impl Near {
         }
     }
 
-    /// The level of which the pods are to be in few domains.
+    /// Depth of the level at which the pods use as few domains as possible.
     fn preferred_depth(&self) -> Option<usize> {
         match self.mode {
             Mode::Required { preferred } => preferred,
@@ -90,7 +107,7 @@ impl Near {
         }
     }
 
-    /// The level of which all pods must be in one domain.
+    /// Depth of the level at which all pods must be in one domain.
     fn required_depth(&self) -> Option<usize> {
         self.is_required().then_some(self.level.depth)
     }
@@ -111,8 +128,8 @@ impl Near {
     }
 
     /// Both at once, for the same pods, where both are of one topology: the finer one
-    /// of the required levels, and within it the coarser one of the preferred levels,
-    /// since finer levels than that are looked at anyway.
+    /// of the required levels, and within it the coarser one of the preferred levels.
+    /// Under `Pack` the finer levels follow anyway.
     fn and(&self, other: &Self) -> Option<Self> {
         if !Arc::ptr_eq(&self.level.layout, &other.level.layout) {
             return None;
@@ -138,7 +155,7 @@ impl Closeness {
     /// None where no topology has a level that is asked for.
     pub(crate) fn of(nodes: &Nodes, shape: &Shape) -> Option<Self> {
         let near = |request: &Option<TopologyRequest>| match request {
-            Some(request) => Near::find(nodes, request).map(Some),
+            Some(request) => Near::find(nodes.domains(), request).ok().map(Some),
             None => Some(None),
         };
         Some(Self {

@@ -8,7 +8,7 @@ use super::super::pack::Runs;
 use super::super::place::share;
 use super::attempt::Attempt;
 use super::best_fit::{Distance, FreeCapacity, FreeLookup, Row};
-use super::counts::fewest;
+use super::counts::min_domains;
 use super::{Counts, Near, enough};
 use crate::state::{GroupShape, Layout, NodeIdx};
 
@@ -27,43 +27,44 @@ struct Part {
 
 impl Attempt<'_> {
     /// In one domain of the level or a finer one, the finest first, then the best
-    /// fit.
+    /// fit. Where a finer level is preferred, the levels between both do not count.
     pub(super) fn in_one(&mut self, near: &Near) -> Option<Vec<Runs>> {
         let layout = &near.level.layout;
         let counts = self.counts(layout);
-        for depth in (near.level.depth..layout.depths()).rev() {
-            let mut domains = self.candidates(layout, depth, &counts);
-            let preferred = near.preferred_depth().filter(|finer| *finer > depth);
-            let Some(preferred) = preferred else {
-                let mut domains = domains.into_iter();
-                let placed = domains.find_map(|domain| self.scope(layout.stretch(domain)));
-                if placed.is_some() {
-                    return placed;
-                }
-                continue;
-            };
-            let parts = self.parts(layout, preferred, &counts);
-            let whole = self
-                .shares()
-                .iter()
-                .fold(0, |sum: u128, (_, count, share)| {
-                    sum.saturating_add(u128::from(*count).saturating_mul(*share))
-                });
-            // Stable: of equally few ones the best fit goes first.
-            domains.sort_by_cached_key(|domain| {
-                let parts = within(&parts, domain).iter();
-                fewest(parts.map(|part| part.holds), whole)
-            });
-            for domain in domains {
-                let parts = within(&parts, &domain).to_vec();
-                let few = self.in_few_of(layout, preferred, parts, &counts);
-                let placed = few.or_else(|| self.scope(layout.stretch(domain)));
-                if placed.is_some() {
-                    return placed;
-                }
+        let required = near.level.depth;
+        let preferred = near.preferred_depth().filter(|finer| *finer > required);
+        let first = preferred.unwrap_or(required);
+        for depth in (first..layout.depths()).rev() {
+            let mut domains = self.candidates(layout, depth, &counts).into_iter();
+            let placed = domains.find_map(|domain| self.scope(layout.stretch(domain)));
+            if placed.is_some() {
+                return placed;
             }
         }
-        None
+        self.in_one_by_few(layout, (required, preferred?), &counts)
+    }
+
+    /// In one domain of the required level and, within it, in as few domains of the
+    /// preferred level as possible.
+    fn in_one_by_few(
+        &mut self,
+        layout: &Layout,
+        (required, preferred): (usize, usize),
+        counts: &Counts,
+    ) -> Option<Vec<Runs>> {
+        let parts = self.parts(layout, preferred, counts);
+        let whole = self.whole();
+        let mut domains = self.candidates(layout, required, counts);
+        // Stable: of equally few ones the best fit goes first.
+        domains.sort_by_cached_key(|domain| {
+            let parts = within(&parts, domain).iter();
+            min_domains(parts.map(|part| part.holds), whole)
+        });
+        domains.into_iter().find_map(|domain| {
+            let parts = within(&parts, &domain).to_vec();
+            let few = self.in_few_of(layout, preferred, parts, counts);
+            few.or_else(|| self.scope(layout.stretch(domain)))
+        })
     }
 
     /// The domains of a level that hold each group alone and have enough for all,
@@ -136,9 +137,8 @@ impl Attempt<'_> {
         self.in_few_of(layout, depth, parts, &counts)
     }
 
-    /// In as few of these domains as groups of unlike pods are placed in one after
-    /// another: those that hold most of the gang, and last the best fit that holds the
-    /// rest.
+    /// Places the groups in few of these domains: fills those first that hold most of
+    /// the gang, then takes the best fit for the rest.
     fn in_few_of(
         &mut self,
         layout: &Layout,
@@ -190,20 +190,53 @@ impl Attempt<'_> {
         groups.map(share).collect()
     }
 
+    /// What all pods take of the nodes' resources, as the sum of their shares.
+    fn whole(&self) -> u128 {
+        let shares = self.shares().into_iter();
+        shares.fold(0, |sum: u128, (_, count, share)| {
+            sum.saturating_add(u128::from(count).saturating_mul(share))
+        })
+    }
+
     fn parts(&self, layout: &Layout, depth: usize, counts: &Counts) -> Vec<Part> {
         let groups = self.shares();
+        let whole = self.whole();
         let parts = layout.domains(depth).map(|domain| {
             let holds = groups.iter().fold(0_u128, |sum, (at, count, share)| {
                 let pods = u128::from(counts.of(*at, &domain).min(*count));
                 sum.saturating_add(pods.saturating_mul(*share))
             });
             Part {
-                holds,
+                holds: holds.min(self.free_share(layout.stretch(domain.clone()), whole)),
                 domain,
                 fit: 0,
             }
         });
         parts.filter(|part| part.holds > 0).collect()
+    }
+
+    /// The part of the whole for which these nodes have enough of each resource: groups
+    /// of unlike pods have room there one by one, and not all together.
+    fn free_share(&self, among: &[NodeIdx], whole: u128) -> u128 {
+        let total = self.wish.shape.total.iter();
+        let shares = total.map(|(resource, needs)| {
+            let Some(column) = self.nodes.column(*resource) else {
+                return 0;
+            };
+            let free = among
+                .iter()
+                .map(|node| i128::from(Room::Free.of(column, *node)));
+            let free = free.fold(0, i128::saturating_add).clamp(0, *needs);
+            let (free, needs) = (free.unsigned_abs(), needs.unsigned_abs());
+            match free == needs {
+                true => whole,
+                false => whole
+                    .saturating_mul(free)
+                    .checked_div(needs)
+                    .unwrap_or(whole),
+            }
+        });
+        shares.min().unwrap_or(whole)
     }
 
     /// The domains that complete the chosen ones, best fit first: with one of them

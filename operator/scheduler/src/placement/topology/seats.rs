@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::best_fit::{Distance, FreeCapacity, Row};
-use super::counts::fewest;
+use super::counts::min_domains;
 use crate::state::{Layout, NodeIdx, Signature};
 
 /// A node that a group may use.
@@ -73,15 +73,15 @@ impl Seats<'_> {
         row.sorted(depth, parts, |part| part.seats.clone(), distance)
     }
 
-    /// How many domains of a finer level within a domain the pods need at least.
-    pub(super) fn domains_needed(&self, within: &Part, count: u32, depth: usize) -> usize {
+    /// Fewest domains of level `depth` inside `part` that hold `count` pods.
+    pub(super) fn domains_needed(&self, part: &Part, count: u32, depth: usize) -> usize {
         let seats = Seats {
-            row: self.row.get(within.seats.clone()).unwrap_or(&[]),
+            row: self.row.get(part.seats.clone()).unwrap_or(&[]),
             ..*self
         };
         let parts = seats.parts(depth).into_iter();
         let pods = parts.filter(|part| part.domain.is_some());
-        fewest(pods.map(|part| u128::from(part.pods)), u128::from(count))
+        min_domains(pods.map(|part| u128::from(part.pods)), u128::from(count))
     }
 
     /// The domains of a level that each hold so many pods, best fit first.

@@ -77,14 +77,11 @@ impl Domains {
         })
     }
 
-    /// The first of two levels, and the depth of the second one, of the first topology
-    /// by name that has both.
-    pub(crate) fn find_both(&self, level: &str, other: &str) -> Option<(Level, usize)> {
-        self.trees.values().find_map(|tree| {
-            let (depth, other) = (tree.depth(level)?, tree.depth(other)?);
-            let layout = tree.layout();
-            Some((Level { layout, depth }, other))
-        })
+    /// The depth of another level in the topology in which [`Domains::find`] finds a level.
+    pub(crate) fn find_beside(&self, level: &str, other: &str) -> Option<usize> {
+        let mut trees = self.trees.values();
+        let tree = trees.find(|tree| tree.depth(level).is_some())?;
+        tree.depth(other)
     }
 
     /// The keys of the labels whose values name a domain of the level: its own, behind

@@ -13,7 +13,9 @@ use serde_json::{Value, json};
 use trellis_api::visibility::{
     Amount, HeldBy, JobRef, NodeDomain, NodeHold, NodeReason, NodeResource, NodeState, Served,
 };
-use trellis_scheduler::{FreeOn, Node, NodeName, ResourceName, Resources, Snapshot};
+use trellis_scheduler::{
+    FreeOn, Node, NodeName, ResourceName, Resources, Snapshot, Topology, TopologyLevel,
+};
 
 use super::table::{Column, Row};
 use crate::key::Key;
@@ -164,16 +166,18 @@ fn reasons(node: &Node) -> Vec<NodeReason> {
 
 fn domains(snapshot: &Snapshot, node: &Node) -> Vec<NodeDomain> {
     let topologies = snapshot.topologies.iter();
-    let levels = topologies.flat_map(|topology| topology.levels.iter().map(move |l| (topology, l)));
-    levels
-        .filter_map(|(topology, level)| {
+    let of_topology = |topology: &Topology| -> Vec<NodeDomain> {
+        // A node without the label of a level is in no domain of a finer one.
+        let domain = |level: &TopologyLevel| {
             Some(NodeDomain {
                 topology: topology.name.as_str().to_owned(),
                 level: level.name.clone(),
                 domain: node.labels.get(&level.node_label)?.clone(),
             })
-        })
-        .collect()
+        };
+        topology.levels.iter().map_while(domain).collect()
+    };
+    topologies.flat_map(of_topology).collect()
 }
 
 /// Of what is scarce: devices, cpu and memory.

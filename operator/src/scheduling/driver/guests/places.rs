@@ -285,8 +285,8 @@ impl Driver {
         });
         domain.ok_or_else(|| {
             let message = format!(
-                "its gang must be in one domain of level {level:?}, and no node of the gang has \
-                 the labels of one"
+                "the gang must stay in one domain of level {level:?}; none of its nodes has the \
+                 labels of that level: label the nodes"
             );
             Certificate::waits(Reason::TopologyNotFound, message)
         })
