@@ -346,16 +346,33 @@ pub struct QueueStatus {
     /// the next turn. To three digits after the point.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub share: Option<String>,
-    /// What the queue and those below it have held, forgotten by half in 7 days, as
-    /// of `decayedTime`: what turns are taken by after a restart of the operator.
+    /// State that the operator keeps for itself. Not part of the API: any release may change it.
+    #[serde(default, skip_serializing_if = "InternalQueueStatus::is_empty")]
+    pub internal: InternalQueueStatus,
+    /// Conditions: Active.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    pub conditions: Vec<Condition>,
+}
+
+/// State of a queue that the operator keeps for itself. Not part of the API.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct InternalQueueStatus {
+    /// What the queue and those below it have held, forgotten by half in 7 days, as of
+    /// `decayedTime`: the scheduler takes turns by it after a restart of the operator.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub decayed_usage: Vec<DecayedUsage>,
     /// When that was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decayed_time: Option<Time>,
-    /// Conditions: Active.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
-    pub conditions: Vec<Condition>,
+}
+
+impl InternalQueueStatus {
+    /// True if there is nothing to keep: the field is then absent.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
 }

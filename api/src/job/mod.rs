@@ -28,8 +28,8 @@ pub use policy::{Cleanup, Deadlines, PodCleanup, Success, SuccessPolicy};
 pub use restart::{LostNode, Restart, RestartAction, RestartRule, RestartScope};
 pub use secret::{JobSecret, RemoteValue, SecretStore, SecretStoreKind};
 pub use status::{
-    CompiledObject, ExcludedNode, JobPhase, JobProfile, JobStage, LastFailure, LastPreemption,
-    PodCounts, TrainingJobStatus,
+    CompiledObject, ExcludedNode, InternalJobStatus, JobPhase, JobProfile, JobStage, LastFailure,
+    LastPreemption, PodCounts, TrainingJobStatus,
 };
 pub use task_group::{
     Affinity, Dependency, DependencyStatus, Membership, Role, TaskGroup, Toleration,

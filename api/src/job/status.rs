@@ -42,12 +42,6 @@ pub struct TrainingJobStatus {
     /// Nodes that the gang is placed on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nodes: Option<i64>,
-    /// Pods of the current attempt that have ended, and count though they may be gone.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub finished_pods: Option<FinishedPods>,
-    /// Pods of the current attempt that are created while the others are there.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub awaited_pods: Option<AwaitedPods>,
     /// The stage that the job is at, if it has more than one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stage: Option<JobStage>,
@@ -84,9 +78,6 @@ pub struct TrainingJobStatus {
     /// What ended the last attempt that failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_failure: Option<LastFailure>,
-    /// Attempts in a row that ended before all pods ran: the back-off of the next one grows by it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub failed_starts: Option<i64>,
     /// Nodes that the next attempts keep away from, and until when.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub excluded_nodes: Vec<ExcludedNode>,
@@ -105,10 +96,40 @@ pub struct TrainingJobStatus {
     /// What the job was compiled into, pods as one entry a group.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub compiled: Vec<CompiledObject>,
+    /// State that the operator keeps for itself. Not part of the API: any release may change it.
+    #[serde(default, skip_serializing_if = "InternalJobStatus::is_empty")]
+    pub internal: InternalJobStatus,
     /// The conditions, all of them from the first status on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
+}
+
+/// State of a job that the operator keeps for itself. Not part of the API.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct InternalJobStatus {
+    /// Pods of the current attempt that have ended, and count though they may be gone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub finished_pods: Option<FinishedPods>,
+    /// Pods of the current attempt that are created while the others are there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub awaited_pods: Option<AwaitedPods>,
+    /// Attempts in a row that ended before all pods ran: the back-off of the next one grows by it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failed_starts: Option<i64>,
+    /// The attempt of `lastFailure`, if its other pods had nothing to save together: they get 30
+    /// seconds at most to stop.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hurried_attempt: Option<i64>,
+}
+
+impl InternalJobStatus {
+    /// True if there is nothing to keep: the field is then absent.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// The groups of a job that are there together, by `dependsOn` with `status: Complete`.
@@ -323,9 +344,6 @@ pub struct LastFailure {
     pub last_line: Option<String>,
     /// The attempt that it belonged to.
     pub attempt: i64,
-    /// True: the other pods had nothing to save together, and 30 seconds at most to stop.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub hurried: bool,
     /// When Trellis saw it.
     pub time: Time,
 }
@@ -369,6 +387,17 @@ pub struct CompiledObject {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn internal_state_is_absent_while_it_is_empty() {
+        let mut status = TrainingJobStatus::default();
+        let written = |status: &TrainingJobStatus| serde_json::to_value(status).unwrap();
+        assert_eq!(written(&status)["internal"], json!(null));
+        status.internal.failed_starts = Some(2);
+        assert_eq!(written(&status)["internal"], json!({"failedStarts": 2}));
+        let read: TrainingJobStatus = serde_json::from_value(written(&status)).unwrap();
+        assert_eq!(read, status);
+    }
 
     #[test]
     fn a_status_of_another_version_is_read() {

@@ -16,7 +16,7 @@ use super::{RECOVERY, counts, every_k, leave, sees_through};
 fn is_back(job: &TrainingJob, round: i64) -> bool {
     let status = job.status.as_ref();
     status.is_some_and(|s| {
-        let awaited = s.awaited_pods.as_ref();
+        let awaited = s.internal.awaited_pods.as_ref();
         let (told, left) = awaited.map_or((0, 0), |a| (a.round, a.pods.len()));
         s.phase == Some(JobPhase::Running)
             && s.ready.as_deref() == Some("4/4")

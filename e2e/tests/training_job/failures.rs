@@ -87,7 +87,10 @@ async fn pods_that_cannot_be_set_up_give_their_room_back_at_once() {
     let waits = waits.await;
     assert!(message(&waits).contains("test: CreateContainerConfigError"));
     let status = waits.status.unwrap();
-    assert_eq!((status.restarts, status.failed_starts), (Some(0), Some(1)));
+    assert_eq!(
+        (status.restarts, status.internal.failed_starts),
+        (Some(0), Some(1))
+    );
     site.pods_become("stuck", 0).await;
 }
 
@@ -213,8 +216,10 @@ async fn a_pod_that_has_succeeded_is_not_missed_when_it_goes() {
     site.submit("j", 2, 1).await;
     site.reaches("j", JobPhase::Running).await;
     site.exit("j-worker-1", "0").await;
-    let told = site.becomes("j", |s| s.finished_pods.is_some()).await;
-    let finished = told.status.unwrap().finished_pods.unwrap();
+    let told = site
+        .becomes("j", |s| s.internal.finished_pods.is_some())
+        .await;
+    let finished = told.status.unwrap().internal.finished_pods.unwrap();
     assert_eq!(finished.groups[0].completed_indexes, "1");
     site.delete::<Pod>("j-worker-1").await;
     site.pods_become("j", 1).await;

@@ -128,7 +128,7 @@ async fn a_group_waits_for_those_before_it_and_its_place_is_kept() {
         .push(driver);
     site.create(job).await.unwrap();
     let starts = site.reaches("j", JobPhase::Starting).await;
-    let awaited = starts.status.unwrap().awaited_pods.unwrap();
+    let awaited = starts.status.unwrap().internal.awaited_pods.unwrap();
     assert_eq!(awaited.held_groups, ["driver"]);
     // Nobody else gets the place that is kept for it.
     site.submit("other", 1, 1).await;
@@ -145,5 +145,5 @@ async fn a_group_waits_for_those_before_it_and_its_place_is_kept() {
     site.annotate("j-driver-0", kubelet::HANG, "false").await;
     let status = site.becomes("j", runs).await.status.unwrap();
     assert_eq!(status.ready.as_deref(), Some("3/3"));
-    assert!(status.awaited_pods.unwrap().held_groups.is_empty());
+    assert!(status.internal.awaited_pods.unwrap().held_groups.is_empty());
 }

@@ -12,7 +12,9 @@ use kube::core::PartialObjectMeta;
 use serde_json::json;
 use tokio::sync::oneshot;
 use tracing::{debug, warn};
-use trellis_api::queue::{DEFAULT_FLAVOR, DecayedUsage, FlavorUsage, QueueStatus, StopPolicy};
+use trellis_api::queue::{
+    DEFAULT_FLAVOR, DecayedUsage, FlavorUsage, InternalQueueStatus, QueueStatus, StopPolicy,
+};
 use trellis_api::{Reason, TrainingQueue, names};
 use trellis_scheduler::{QueueName, QueueStanding};
 
@@ -91,8 +93,7 @@ async fn write(
         .conditions
         .extend(degraded(queue, world.guards.problem(), now));
     // What is remembered follows from the rest and the time: alone it is no news.
-    after.decayed_usage.clone_from(&before.decayed_usage);
-    after.decayed_time.clone_from(&before.decayed_time);
+    after.internal.clone_from(&before.internal);
     if before == after {
         return Ok(());
     }
@@ -211,8 +212,7 @@ fn status(
         admitted: i64::try_from(report.counts.admitted).ok(),
         usage: report.standing.iter().flat_map(usage).collect(),
         share: report.standing.as_ref().map(|s| share(s.share)),
-        decayed_usage: Vec::new(),
-        decayed_time: None,
+        internal: InternalQueueStatus::default(),
         conditions: vec![Condition {
             type_: ACTIVE.to_owned(),
             status: active.to_owned(),
@@ -286,8 +286,8 @@ fn missing(flavors: &BTreeSet<&str>) -> String {
 fn remember(status: &mut QueueStatus, report: &QueueReport) {
     let Some(memory) = &report.memory else { return };
     let at = Timestamp::from_millisecond(memory.at.as_millis());
-    status.decayed_time = at.ok().map(Time);
-    status.decayed_usage = memory
+    status.internal.decayed_time = at.ok().map(Time);
+    status.internal.decayed_usage = memory
         .usage
         .iter()
         .map(|(resource, decayed)| DecayedUsage {

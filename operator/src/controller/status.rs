@@ -415,7 +415,11 @@ fn up(seen: &Surrounded, attempt: i64) -> BTreeMap<&str, u32> {
 fn chapter(
     status: &TrainingJobStatus,
 ) -> (Option<JobPhase>, Option<Reason>, Option<i64>, Option<i64>) {
-    let round = status.awaited_pods.as_ref().map(|awaited| awaited.round);
+    let round = status
+        .internal
+        .awaited_pods
+        .as_ref()
+        .map(|awaited| awaited.round);
     let round = round.filter(|_| status.reason == Some(Reason::Recovering));
     let attempt = status.attempt.filter(|attempt| *attempt > 1);
     (status.phase, status.reason, attempt, round)

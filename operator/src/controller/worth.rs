@@ -120,9 +120,9 @@ fn without_counts(status: &TrainingJobStatus) -> TrainingJobStatus {
     bare.nodes = None;
     // A thousand ranks may each say when they saved, or end.
     bare.checkpoint = None;
-    bare.finished_pods = None;
+    bare.internal.finished_pods = None;
     // So may they come one by one that are awaited; that some are is news by the round.
-    if let Some(awaited) = &mut bare.awaited_pods {
+    if let Some(awaited) = &mut bare.internal.awaited_pods {
         awaited.pods.clear();
     }
     for object in &mut bare.compiled {

@@ -82,7 +82,7 @@ const AWAITED: u8 = 1;
 
 fn cause(status: &TrainingJobStatus, group: &TaskGroup, index: u32, attempt: i64) -> Cause {
     let name = group.name.as_str();
-    let finished = status.finished_pods.as_ref();
+    let finished = status.internal.finished_pods.as_ref();
     let finished = finished.filter(|finished| finished.attempt == attempt);
     let of_group = finished
         .iter()
@@ -97,7 +97,7 @@ fn cause(status: &TrainingJobStatus, group: &TaskGroup, index: u32, attempt: i64
             return (DONE, why.to_owned(), None);
         }
     }
-    let awaited = status.awaited_pods.as_ref();
+    let awaited = status.internal.awaited_pods.as_ref();
     let awaited = awaited.filter(|awaited| awaited.attempt == attempt);
     if let Some(awaited) = awaited {
         if awaited.held_groups.iter().any(|held| held == name) {

@@ -146,7 +146,7 @@ fn who_is_not_there_has_a_cause() {
     let held = job(
         spec.clone(),
         json!({"phase": "Starting", "attempt": 1,
-            "awaitedPods": {"attempt": 1, "round": 0, "countedRound": 0, "heldGroups": ["worker"]}}),
+            "internal": {"awaitedPods": {"attempt": 1, "round": 0, "countedRound": 0, "heldGroups": ["worker"]}}}),
     );
     let told = missing(&held, &[]);
     let told: Vec<_> = told
@@ -163,9 +163,10 @@ fn who_is_not_there_has_a_cause() {
     let runs = job(
         spec,
         json!({"phase": "Running", "attempt": 1,
-            "finishedPods": {"attempt": 1, "groups": [{"name": "store", "completedIndexes": "0"}]},
-            "awaitedPods": {"attempt": 1, "round": 1, "countedRound": 1,
-                "pods": [{"name": "worker", "indexes": "1", "round": 1, "notBefore": "2026-01-01T00:00:10Z"}]}}),
+            "internal": {
+                "finishedPods": {"attempt": 1, "groups": [{"name": "store", "completedIndexes": "0"}]},
+                "awaitedPods": {"attempt": 1, "round": 1, "countedRound": 1,
+                    "pods": [{"name": "worker", "indexes": "1", "round": 1, "notBefore": "2026-01-01T00:00:10Z"}]}}}),
     );
     let worker = |index| PodLine {
         group: "worker".to_owned(),

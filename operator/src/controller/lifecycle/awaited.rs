@@ -79,7 +79,7 @@ impl Evaluation<'_> {
     pub(super) fn awaited_pods(&self) -> AwaitedPods {
         let attempt = self.attempt();
         // What goes on after a suspension begins anew.
-        let told = self.status.awaited_pods.as_ref();
+        let told = self.status.internal.awaited_pods.as_ref();
         let told = told.filter(|_| !self.o.spec.is_suspended());
         if let Some(told) = told.filter(|told| told.attempt == attempt) {
             return told.clone();
@@ -103,7 +103,7 @@ impl Evaluation<'_> {
         let is_said = awaited.round > 0
             || !awaited.pods.is_empty()
             || self.spec.task_groups.iter().any(waits);
-        self.status.awaited_pods = is_said.then_some(awaited);
+        self.status.internal.awaited_pods = is_said.then_some(awaited);
     }
 
     /// Who was awaited has come, and who waited need not any more.

@@ -14,7 +14,7 @@ impl Evaluation<'_> {
     pub(super) fn end(&mut self) {
         self.status.completion_time = Some(Time(self.o.now));
         self.status.retry_time = None;
-        self.status.failed_starts = None;
+        self.status.internal.failed_starts = None;
         self.status.excluded_nodes.clear();
     }
 
@@ -38,8 +38,7 @@ impl Evaluation<'_> {
 
     /// True if that attempt ended by a failure after which nothing could be saved.
     pub(super) fn was_hurried(&self, attempt: i64) -> bool {
-        let last = self.status.last_failure.as_ref();
-        last.is_some_and(|last| last.attempt == attempt && last.hurried)
+        self.status.internal.hurried_attempt == Some(attempt)
     }
 
     pub(super) fn terminal(self) -> Next {

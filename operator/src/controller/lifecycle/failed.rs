@@ -18,26 +18,27 @@ impl Evaluation<'_> {
     /// An attempt has failed: the next one, or the end.
     pub(super) fn failed(mut self, fault: Fault) -> Next {
         self.exclude(&fault);
-        let starts = self.status.failed_starts.unwrap_or(0);
+        let starts = self.status.internal.failed_starts.unwrap_or(0);
         let has_run = self.status.running_time.is_some();
         let hurried = !(has_run && self.can_save(fault.reason));
-        self.status.failed_starts = (!has_run).then(|| starts.saturating_add(1));
-        self.status.last_failure = Some(self.told(&fault, hurried));
+        self.status.internal.failed_starts = (!has_run).then(|| starts.saturating_add(1));
+        self.note_failure(&fault, hurried);
         self.next_attempt(fault)
     }
 
-    /// What the status tells of a failure.
-    pub(super) fn told(&self, fault: &Fault, hurried: bool) -> LastFailure {
-        LastFailure {
+    /// Writes a failure of the current attempt into the status. `hurried`: the other pods had
+    /// nothing to save together.
+    pub(super) fn note_failure(&mut self, fault: &Fault, hurried: bool) {
+        self.status.internal.hurried_attempt = hurried.then_some(self.attempt());
+        self.status.last_failure = Some(LastFailure {
             pod: fault.pod.clone(),
             node: fault.node.clone(),
             exit_code: fault.exit_code,
             reason: fault.word.clone(),
             last_line: fault.last_line.clone(),
             attempt: self.attempt(),
-            hurried,
             time: Time(self.o.now),
-        }
+        });
     }
 
     /// Whether the ranks that still run could save their work together: they did well until
@@ -114,7 +115,7 @@ impl Evaluation<'_> {
             let message = format!("{}; restart.scope is Never", fault.message);
             return self.fail(Reason::NoRestart, message);
         }
-        let starts = self.status.failed_starts.unwrap_or(0);
+        let starts = self.status.internal.failed_starts.unwrap_or(0);
         let starts = u32::try_from(starts).unwrap_or(u32::MAX);
         let used = match self.charge(blame, &restart) {
             Cost::Used(used) => used,

@@ -115,7 +115,7 @@ impl<'a> Finished<'a> {
 impl<'a> Evaluation<'a> {
     /// Pods of the current attempt that have ended: those that are seen, and those that were.
     pub(super) fn who_finished(&self) -> Finished<'a> {
-        let told = self.o.status.finished_pods.as_ref();
+        let told = self.o.status.internal.finished_pods.as_ref();
         // What goes on after a suspension begins anew.
         let told = told.filter(|_| !self.o.spec.is_suspended());
         let mut finished = Finished::told(told, self.attempt());

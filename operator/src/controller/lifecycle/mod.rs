@@ -226,7 +226,7 @@ impl<'a> Evaluation<'a> {
         }
         self.count_pods(phase.is_terminal());
         if phase.is_terminal() {
-            self.status.awaited_pods = None;
+            self.status.internal.awaited_pods = None;
         }
         self.note_checkpoint();
         let verdict = Verdict {
@@ -285,7 +285,7 @@ impl<'a> Evaluation<'a> {
         self.status.ready = Some(format!("{ready}/{total}"));
         self.status.pods = Some(counts);
         self.status.nodes = Some(count(nodes));
-        self.status.finished_pods = self.finished.status(self.attempt());
+        self.status.internal.finished_pods = self.finished.status(self.attempt());
     }
 
     fn wish_to_run(&self) -> Wish<Attempt> {

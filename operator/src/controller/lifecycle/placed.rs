@@ -78,7 +78,7 @@ impl Evaluation<'_> {
 
     fn running(mut self, wish: Wish<Attempt>) -> Next {
         let since = self.status.running_time.get_or_insert(Time(self.o.now)).0;
-        self.status.failed_starts = None;
+        self.status.internal.failed_starts = None;
         if !self.awaited.has_pods() {
             forget_refusals(&mut self.status);
         }

@@ -183,7 +183,7 @@ impl Evaluation<'_> {
                 }
                 Cost::Used(_) => 0,
                 Cost::Over { words, reason } => {
-                    self.status.last_failure = Some(self.told(&dearest.fault, false));
+                    self.note_failure(&dearest.fault, false);
                     let message = format!("{}; {words}", dearest.fault.message);
                     return Err(Box::new(self.fail(reason, message)));
                 }
@@ -196,7 +196,7 @@ impl Evaluation<'_> {
         }
         awaited.round = awaited.round.saturating_add(1);
         if !joins {
-            self.status.last_failure = Some(self.told(&told.fault, false));
+            self.note_failure(&told.fault, false);
             awaited.counted_round = awaited.round;
         }
         let not_before = (wait > 0).then(|| Time(after(self.o.now, wait)));

@@ -44,7 +44,7 @@ impl<'a> Evaluation<'a> {
         self.begin(next);
         self.status.scheduled_time = None;
         self.status.retry_time = None;
-        self.status.failed_starts = None;
+        self.status.internal.failed_starts = None;
         let JobStage { number, of, .. } = stage;
         let message = format!("stage {number} of {of} is complete: {message}");
         let message = self.until_they_are_gone(&message);

@@ -118,7 +118,8 @@ impl Driver {
         let status = written.as_ref().and_then(|job| job.status.as_ref());
         // Nor of one whose stage is complete: the next one is another gang.
         let is_over = |status: &TrainingJobStatus| {
-            status.failed_starts.unwrap_or(0) > 0 || status.is_of_earlier_stage(plan.attempt)
+            status.internal.failed_starts.unwrap_or(0) > 0
+                || status.is_of_earlier_stage(plan.attempt)
         };
         if status.is_none_or(is_over) {
             return self.withdraw(job);
@@ -229,7 +230,7 @@ impl Driver {
             return;
         };
         let status = written.status.as_ref();
-        let finished = status.and_then(|status| status.finished_pods.as_ref());
+        let finished = status.and_then(|status| status.internal.finished_pods.as_ref());
         let finished = finished.filter(|finished| finished.attempt == plan.attempt);
         for group in finished.iter().flat_map(|finished| &finished.groups) {
             let ended = [&group.completed_indexes, &group.failed_indexes];

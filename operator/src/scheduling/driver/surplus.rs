@@ -106,7 +106,7 @@ impl Driver {
         };
         let written = world.jobs.get(job);
         let status = written.as_ref().and_then(|job| job.status.as_ref());
-        let finished = status.and_then(|status| status.finished_pods.as_ref());
+        let finished = status.and_then(|status| status.internal.finished_pods.as_ref());
         let seats = surplus::seats(&run, plan, &pods, finished);
         let state = self.gangs.entry(job.clone()).or_default();
         if seats.is_empty() && state.surplus.inside.is_empty() {

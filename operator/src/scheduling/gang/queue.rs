@@ -92,8 +92,8 @@ fn quota(quota: &trellis_api::queue::ResourceQuota) -> (ResourceName, Quota) {
 /// What a queue's status remembers. None: nothing yet.
 #[must_use]
 pub fn memory(status: &QueueStatus) -> Option<QueueMemory> {
-    let at = status.decayed_time.as_ref()?;
-    let usage = status.decayed_usage.iter().filter_map(|line| {
+    let at = status.internal.decayed_time.as_ref()?;
+    let usage = status.internal.decayed_usage.iter().filter_map(|line| {
         let name = line.resource.as_str();
         let (amount, parts) = (line.amount.amount().ok()?, Decayed::PER_UNIT);
         let thousandths = i128::from(amount.millis_up()?);

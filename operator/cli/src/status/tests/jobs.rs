@@ -46,7 +46,7 @@ fn one_that_starts() {
             "message": "1 of 6 pods run", "queue": "research", "ready": "1/6", "nodes": 2, "gpus": 32,
             "pods": {"total": 6, "running": 1, "succeeded": 0, "failed": 0}, "attempt": 1,
             "queuedTime": "2026-01-01T09:00:00Z", "scheduledTime": "2026-01-01T11:59:00Z",
-            "awaitedPods": {"attempt": 1, "round": 0, "countedRound": 0, "heldGroups": ["eval"]}}),
+            "internal": {"awaitedPods": {"attempt": 1, "round": 0, "countedRound": 0, "heldGroups": ["eval"]}}}),
     );
     let stuck = json!({"waiting": {"reason": "ImagePullBackOff",
         "message": "Back-off pulling image \"registry.example/train:1\": not found"}});
@@ -86,8 +86,8 @@ fn one_that_is_elastic() {
             "pods": {"total": 6, "running": 3, "succeeded": 0, "failed": 1}, "nodes": 2, "gpus": 16,
             "attempt": 1, "restarts": 1, "queuedTime": "2026-01-01T09:00:00Z",
             "scheduledTime": "2026-01-01T09:01:00Z", "runningTime": "2026-01-01T09:02:00Z",
-            "awaitedPods": {"attempt": 1, "round": 1, "countedRound": 1, "pods": [
-                {"name": "worker", "indexes": "1", "round": 1, "notBefore": "2026-01-01T12:00:10Z"}]}}),
+            "internal": {"awaitedPods": {"attempt": 1, "round": 1, "countedRound": 1, "pods": [
+                {"name": "worker", "indexes": "1", "round": 1, "notBefore": "2026-01-01T12:00:10Z"}]}}}),
     );
     let mut again = runs("worker", 3, 1, "gpu-1");
     again["metadata"]["annotations"] = json!({"trellis.dev/round": "1"});

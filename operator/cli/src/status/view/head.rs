@@ -181,7 +181,7 @@ fn tries(job: &TrainingJob, status: &TrainingJobStatus, now: Timestamp, said: &m
         let restart = job.spec.restart.as_ref();
         let none = Restart::default();
         let restart = restart.unwrap_or(&none);
-        let starts = status.failed_starts.filter(|starts| *starts > 0);
+        let starts = status.internal.failed_starts.filter(|starts| *starts > 0);
         let starts = starts.map(|n| format!("; {n} in a row ended before all pods ran"));
         let text = format!(
             "{attempt}; restarts {} of {}, disruptions {} of {}{}",

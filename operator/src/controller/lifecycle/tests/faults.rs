@@ -356,13 +356,13 @@ fn what_is_missing_is_waited_for_longer_each_time_and_for_ever() {
         case.pod(0).stuck = stuck(Obstacle::Config, 0);
         case.says(JobPhase::Restarting, Reason::ContainerConfigError);
         assert_eq!(case.status.retry_time, time(wait));
-        assert_eq!(case.status.failed_starts, Some(attempt));
+        assert_eq!(case.status.internal.failed_starts, Some(attempt));
         case.clear();
         case.says(JobPhase::Queued, Reason::ContainerConfigError);
     }
     case.place(5, &PodPhase::Running);
     case.says(JobPhase::Running, Reason::Running);
-    assert_eq!(case.status.failed_starts, None);
+    assert_eq!(case.status.internal.failed_starts, None);
 }
 
 fn excluded(case: &Case) -> Vec<String> {

@@ -6,7 +6,7 @@ fn goes(case: &mut Case, index: u32) {
 }
 
 fn told(case: &Case) -> Option<(String, String)> {
-    let finished = case.status.finished_pods.clone()?;
+    let finished = case.status.internal.finished_pods.clone()?;
     assert_eq!(finished.attempt, case.attempt());
     let group = finished.groups.into_iter().next()?;
     assert_eq!(group.name, "worker");

@@ -77,7 +77,7 @@ fn happen(case: &mut Case, event: Event) {
         }
         Event::Join(index, phase) => {
             if let Some(first) = case.pods.values().next().cloned() {
-                let awaited = case.status.awaited_pods.as_ref();
+                let awaited = case.status.internal.awaited_pods.as_ref();
                 let group = case.group();
                 let round = awaited.and_then(|a| Some(a.by_pod().of(&group, index)?.round));
                 // Who is of the plan is where that says.

@@ -49,7 +49,12 @@ pub(super) fn counted(case: &Case) -> (i64, i64, i64) {
 
 /// Pods that are awaited, as `worker 0-1 round 2`.
 pub(super) fn awaited(case: &Case) -> Vec<String> {
-    let awaited = case.status.awaited_pods.iter().flat_map(|a| &a.pods);
+    let awaited = case
+        .status
+        .internal
+        .awaited_pods
+        .iter()
+        .flat_map(|a| &a.pods);
     let word = |g: &AwaitedGroup| format!("{} {} round {}", g.name, g.indexes, g.round);
     awaited.map(word).collect()
 }
@@ -84,7 +89,7 @@ fn a_lost_rank_of_an_elastic_job_comes_back_without_the_others() {
         case.pod(1).phase = exit(1);
         case.says(JobPhase::Running, Reason::Recovering);
         assert_eq!(counted(&case), (1, failures, 0));
-        let told = case.status.awaited_pods.clone().unwrap();
+        let told = case.status.internal.awaited_pods.clone().unwrap();
         assert_eq!(
             told.pods[0].not_before.as_ref().map(|t| t.0),
             Some(at(seconds))

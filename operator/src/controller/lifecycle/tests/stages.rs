@@ -179,7 +179,7 @@ fn each_stage_has_its_own_that_wait_for_others_to_be_ready() {
     ]}))
     .unwrap();
     let held = |case: &Case| {
-        let awaited = case.status.awaited_pods.clone().unwrap();
+        let awaited = case.status.internal.awaited_pods.clone().unwrap();
         (awaited.attempt, awaited.held_groups)
     };
     case.certify(Reason::Queued);

@@ -41,7 +41,7 @@ fn surplus_that_is_taken_away_is_no_failure() {
     (pod.deleting, pod.deleted) = (true, Some(at(0)));
     case.says(JobPhase::Running, Reason::Running);
     assert_eq!(case.status.last_failure, None);
-    assert_eq!(case.status.awaited_pods, None);
+    assert_eq!(case.status.internal.awaited_pods, None);
 }
 
 #[test]
