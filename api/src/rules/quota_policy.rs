@@ -24,6 +24,11 @@ pub const GPU_HOURS: Rule = Rule::new(
     "self >= 1 && self <= 1000000000",
     "must be 1 to 1000000000: a job starts as long as fewer are burnt; for no GPUs at all set gpusPerJob to 0",
 );
+/// Length of the window of GPU-hours: a leap year at most.
+pub const WINDOW_HOURS: Rule = Rule::new(
+    "self >= 1 && self <= 8784",
+    "must be 1 to 8784 hours: 24 are a day, 720 are 30 days, 8784 a leap year",
+);
 /// A part of a quota.
 pub const PERCENT: Rule = Rule::new(
     "self >= 0 && self <= 100",
@@ -60,6 +65,11 @@ pub fn count(count: &i64, _: &()) -> garde::Result {
 /// [`GPU_HOURS`].
 pub fn gpu_hours(hours: &i64, _: &()) -> garde::Result {
     GPU_HOURS.holds((1..=1_000_000_000).contains(hours))
+}
+
+/// [`WINDOW_HOURS`].
+pub fn window_hours(hours: &i64, _: &()) -> garde::Result {
+    WINDOW_HOURS.holds((1..=8784).contains(hours))
 }
 
 /// [`PERCENT`].

@@ -64,7 +64,7 @@ fn surroundings(name: &str) -> Vec<Value> {
         ),
         of(
             "QuotaPolicy",
-            json!({"subject": {"queueName": name}, "limits": {"runningJobs": 10, "gpuHours": {"hours": 100, "per": "30d"}}}),
+            json!({"subject": {"queueName": name}, "limits": {"runningJobs": 10, "gpuHours": {"limit": 100, "windowHours": 720}}}),
         ),
     ]
 }

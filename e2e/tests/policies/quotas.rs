@@ -189,7 +189,8 @@ async fn deny_refuses_while_there_is_no_room_and_so_does_a_queue_that_is_full() 
 async fn limits_hold_over_a_restart_and_burnt_hours_are_remembered() {
     let control_plane = operator::control_plane().await.unwrap();
     let site = Site::new(&control_plane, "hours", Nodes::new(3).gpus(8)).await;
-    let limits = |hours: u32| json!({"runningJobs": 2, "gpuHours": {"hours": hours, "per": "30d"}});
+    let limits =
+        |hours: u32| json!({"runningJobs": 2, "gpuHours": {"limit": hours, "windowHours": 720}});
     write_limit(&control_plane, &site, limits(1), "Queue").await;
     // An operator before has counted it all: long ago, so that this part of the window comes
     // before what is burnt from now on, whenever that is first written.

@@ -49,7 +49,7 @@ impl Hours {
                 };
                 // What is counted already is of now.
                 self.meters.entry(limit).or_insert_with(|| Metered {
-                    meter: Meter::resume(hours.per, until, parts),
+                    meter: Meter::resume(hours.window_hours, until, parts),
                     resumed: true,
                     closed: None,
                 });
@@ -88,20 +88,20 @@ impl Hours {
             };
             let metered = self.meters.entry(limit.clone());
             let metered = metered.or_insert_with(|| Metered {
-                meter: Meter::new(hours.per, now),
+                meter: Meter::new(hours.window_hours, now),
                 resumed: false,
                 closed: None,
             });
-            if !metered.meter.is_of(hours.per) {
+            if !metered.meter.is_of(hours.window_hours) {
                 let before = &metered.meter;
-                metered.meter = Meter::resume(hours.per, before.until(), before.parts());
+                metered.meter = Meter::resume(hours.window_hours, before.until(), before.parts());
             }
             if std::mem::take(&mut metered.resumed) {
                 let until = metered.meter.until();
                 metered.meter.hold(gpus, until);
             }
             metered.meter.hold(gpus, now);
-            let most = i128::from(hours.hours).saturating_mul(HOUR);
+            let most = i128::from(hours.limit).saturating_mul(HOUR);
             let is_burnt = metered.meter.burnt() >= most;
             metered.closed = match metered.closed {
                 // What still runs moves the time: it is worked out anew when it has come.
@@ -121,7 +121,7 @@ impl Hours {
             if let Some(until) = metered.closed {
                 return until;
             }
-            let hours = policies.gpu_hours(&limit.policy)?.hours;
+            let hours = policies.gpu_hours(&limit.policy)?.limit;
             metered
                 .meter
                 .reaches(i128::from(hours).saturating_mul(HOUR))

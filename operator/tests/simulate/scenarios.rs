@@ -328,7 +328,7 @@ fn gpu_hours_are_burnt_and_come_back() {
         job("a", 1),
         job("b", 2)
     );
-    let hours = quota_policy("{subject: {}, limits: {gpuHours: {hours: 1, per: 1h}}}");
+    let hours = quota_policy("{subject: {}, limits: {gpuHours: {limit: 1, windowHours: 1}}}");
     let text = [scenario(&events), hours].concat();
     let run = simulate_text(&text, &["-o", "jsonl"]);
     let lines = run.lines();

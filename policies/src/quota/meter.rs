@@ -7,8 +7,6 @@
 
 use std::collections::BTreeMap;
 
-use trellis_api::quota_policy::Window;
-
 /// Parts of a window.
 const PARTS: i64 = 48;
 
@@ -37,10 +35,11 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// Nothing has been burnt until then, in seconds since 1970.
+    /// A meter of a window of so many hours, in which nothing has been burnt until then, in
+    /// seconds since 1970. A window has an hour at least.
     #[must_use]
-    pub fn new(window: Window, until: i64) -> Self {
-        let window = window.hours().saturating_mul(3600).max(PARTS);
+    pub fn new(window_hours: i64, until: i64) -> Self {
+        let window = window_hours.max(1).saturating_mul(3600);
         Self {
             part: window.div_euclid(PARTS),
             window,
@@ -53,8 +52,8 @@ impl Meter {
     /// Goes on from what was burnt until then. Parts of another length, of a window
     /// that has been changed, are counted from where they begin.
     #[must_use]
-    pub fn resume(window: Window, until: i64, burnt: impl IntoIterator<Item = Burnt>) -> Self {
-        let mut meter = Self::new(window, until);
+    pub fn resume(window_hours: i64, until: i64, burnt: impl IntoIterator<Item = Burnt>) -> Self {
+        let mut meter = Self::new(window_hours, until);
         for burnt in burnt {
             let sum = meter.parts.entry(burnt.start).or_default();
             *sum = sum.saturating_add(burnt.gpu_seconds.max(0));
@@ -132,10 +131,10 @@ impl Meter {
         self.until.checked_add(i64::try_from(seconds).ok()?)
     }
 
-    /// True if it counts a window of that length.
+    /// True if it counts a window of so many hours.
     #[must_use]
-    pub fn is_of(&self, window: Window) -> bool {
-        self.window == Self::new(window, 0).window
+    pub fn is_of(&self, window_hours: i64) -> bool {
+        self.window == Self::new(window_hours, 0).window
     }
 
     /// True if nothing is in the window, and nothing is held.

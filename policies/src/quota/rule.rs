@@ -57,7 +57,7 @@ impl Rule {
         let counts = [
             (What::RunningJobs, limits.running_jobs),
             (What::QueuedJobs, limits.queued_jobs),
-            (What::GpuHours, limits.gpu_hours.as_ref().map(|h| h.hours)),
+            (What::GpuHours, limits.gpu_hours.as_ref().map(|h| h.limit)),
         ];
         for (what, max) in counts {
             if let Some(max) = max {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use trellis_api::quantity::Amount;
-use trellis_api::quota_policy::{QuotaEnforcement, QuotaPolicy, Window};
+use trellis_api::quota_policy::{QuotaEnforcement, QuotaPolicy};
 use trellis_api::{Quantity, QueueSpec};
 use trellis_policies::quota::{
     Asking, Burnt, Held, Holder, Holding, Meter, QueueQuota, QuotaPolicies, Unusable, Verdict,
@@ -330,7 +330,7 @@ fn an_object_that_cannot_be_used_is_named() {
 #[test]
 fn a_recount_is_what_is_held_and_what_waits() {
     let spec = json!({"subject": {}, "limits": {
-        "runningJobs": 9, "queuedJobs": 9, "gpuHours": {"hours": 1, "per": "1d"},
+        "runningJobs": 9, "queuedJobs": 9, "gpuHours": {"limit": 1, "windowHours": 24},
         "resources": [
             {"resource": "nvidia.com/gpu", "max": 64},
             {"resource": "nvidia.com/gpu", "flavor": "a", "max": 64},
@@ -382,7 +382,7 @@ const HOUR: i64 = 3600;
 
 #[test]
 fn a_meter_counts_what_is_held_and_forgets_what_is_out_of_the_window() {
-    let mut meter = Meter::new(Window::parse("48h").unwrap(), 0);
+    let mut meter = Meter::new(48, 0);
     meter.hold(8, 0);
     meter.hold(0, 10 * HOUR);
     assert_eq!(meter.burnt(), i128::from(80 * HOUR));
@@ -412,7 +412,7 @@ proptest! {
         changes in prop::collection::vec((0_i64..5000, 0_i64..64), 1..40),
         cut in 0_usize..40,
     ) {
-        let window = Window::parse("2d").unwrap();
+        let window = 48;
         let (length, part) = (48 * HOUR, HOUR);
         let mut meter = Meter::new(window, 0);
         let mut now = 0;

@@ -11,7 +11,7 @@ fn quotas(status: &Value) -> QuotaSet {
     let object: QuotaPolicy = serde_json::from_value(json!({
         "apiVersion": "trellis.dev/v1alpha1", "kind": "QuotaPolicy",
         "metadata": {"name": "p", "uid": "u", "resourceVersion": "1"},
-        "spec": {"subject": {}, "limits": {"gpuHours": {"hours": 16, "per": "48h"}}},
+        "spec": {"subject": {}, "limits": {"gpuHours": {"limit": 16, "windowHours": 48}}},
         "status": status,
     }))
     .unwrap();

@@ -41,7 +41,7 @@ fn who_cannot_be_compiled_any_more_draws_on_the_limits_of_now() {
     group.metadata.resource_version = Some(case.next());
     case.world.pod_groups.observed(key(), group);
     case.limit("all", json!({"limits": {"runningJobs": 1}}));
-    let mine = json!({"subject": {"requester": "ada", "queueName": "default"}, "each": "Requester", "limits": {"gpuHours": {"hours": 1, "per": "1d"}, "runtimeSecondsPerJob": 1}});
+    let mine = json!({"subject": {"requester": "ada", "queueName": "default"}, "each": "Requester", "limits": {"gpuHours": {"limit": 1, "windowHours": 24}, "runtimeSecondsPerJob": 1}});
     case.limit("mine", mine);
     let eves = json!({"subject": {"requester": "eve"}, "limits": {"runningJobs": 1}});
     case.limit("eves", eves);

@@ -53,7 +53,7 @@ async fn who_joins_is_no_job_of_its_own_and_part_of_one() {
 #[tokio::test]
 async fn guests_draw_gpu_hours() {
     let mut scene = Scene::new();
-    scene.limit(json!({"gpuHours": {"hours": 10, "per": "30d"}}));
+    scene.limit(json!({"gpuHours": {"limit": 10, "windowHours": 720}}));
     scene.placed(json!({}));
     scene.see_bound(of_group("a"), &[]);
     scene.see(pod("alone", json!({})));

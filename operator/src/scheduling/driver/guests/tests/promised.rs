@@ -149,7 +149,7 @@ async fn the_place_is_theirs_whatever_tells_its_pods_apart_by_now() {
 #[tokio::test]
 async fn a_limit_that_came_meanwhile_counts_it() {
     let mut scene = Scene::alike();
-    scene.limit(json!({"gpuHours": {"hours": 10, "per": "30d"}}));
+    scene.limit(json!({"gpuHours": {"limit": 10, "windowHours": 720}}));
     scene.unheard();
     let drawn = |scene: &Scene| -> Vec<i128> {
         let limits = scene.driver.engine.limits();
