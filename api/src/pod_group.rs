@@ -62,7 +62,7 @@ pub struct PodGroupSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[x_kube(validation = rules::GRACE.cel())]
     pub grace_period_seconds: Option<i64>,
-    /// How close all pods are to be to each other. Absent: anywhere.
+    /// Closeness of all pods. Absent: any nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub topology: Option<TopologyRequest>,
     /// The task groups of a job's gang. A PodGroup that a user writes has none: its pods say what they
@@ -101,14 +101,14 @@ pub struct PodGroupMember {
     pub name: String,
     /// Pods of the group.
     pub count: i64,
-    /// What one pod requests.
+    /// Resources that one pod requests.
     #[schemars(extend("maxProperties" = 32))]
     pub resources: BTreeMap<String, Quantity>,
     /// The resource that counts as its GPUs. Absent: it asks for none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub gpu_resource: Option<String>,
-    /// How close the pods of the group are to be to each other. Absent: as the whole.
+    /// Closeness of the pods of the group. Absent: as the whole gang.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub topology: Option<TopologyRequest>,
 }
@@ -117,8 +117,8 @@ pub struct PodGroupMember {
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct PodGroupStatus {
-    /// Where the gang is on its way: Pending, Nominated, Committing, Placed, Unwinding or Finished.
-    /// Absent: Pending.
+    /// Phase of the gang: Pending, Nominated, Committing, Placed, Unwinding or Finished. Absent:
+    /// Pending.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phase: Option<PodGroupPhase>,
     /// Term of the leader that wrote this. It never falls: a write of an earlier leader is refused.
@@ -150,7 +150,7 @@ pub struct PodGroupStatus {
     /// Why the last plan was undone, or what the gang waits for while it is Nominated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<Reason>,
-    /// The same in words.
+    /// Explanation for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
@@ -244,10 +244,10 @@ pub struct Plan {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub policy_set: Option<String>,
-    /// When an unfinished plan is undone.
+    /// Time at which an unfinished plan is undone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Time>,
-    /// What the task groups get from their queue's flavors. Groups that are given none are left out.
+    /// Flavors that the task groups get from their queue. Groups without a flavor are left out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub groups: Vec<PlannedGroup>,
@@ -267,7 +267,7 @@ pub struct Plan {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub limits: Vec<PlannedLimit>,
-    /// Where the pods go, run-length by node, in order of the index.
+    /// Nodes of the pods, run-length encoded, in order of the index.
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub assignments: Vec<Assignment>,
 }
@@ -282,7 +282,7 @@ pub struct PlannedLimit {
     /// The user whose limit it is. Absent: the subject's as a whole; empty: of users whom nobody knows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requester: Option<String>,
-    /// What is limited: `runningJobs`, `gpuHours`, or the name of a resource.
+    /// Name of the limit: `runningJobs`, `gpuHours`, or the name of a resource.
     pub limit: String,
     /// The flavor in which the resource is held, where only that counts.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -301,7 +301,7 @@ pub struct PlannedGroup {
     pub name: String,
     /// The flavor that each resource is counted by.
     pub flavors: BTreeMap<String, String>,
-    /// What the pods tolerate because of their flavors, beside what the job asks for.
+    /// Tolerations that the pods get from their flavors, beside those of the job.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tolerations: Vec<Toleration>,
 }
@@ -326,7 +326,7 @@ pub struct Assignment {
     pub node: String,
     /// The next so many indexes of the group.
     pub count: i64,
-    /// Of pods that others have made: which they are, in that order.
+    /// External pods of the group, in that order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub pods: Vec<PlannedPod>,
@@ -336,8 +336,8 @@ pub struct Assignment {
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PlannedPod {
-    /// Its name.
+    /// Name of the object.
     pub name: String,
-    /// Its uid: another of that name is not meant.
+    /// UID of the object: another object of that name is not meant.
     pub uid: String,
 }

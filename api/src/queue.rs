@@ -149,7 +149,7 @@ pub struct FlavorQuotas {
     #[garde(custom(rules::flavor_name))]
     #[x_kube(validation = rules::FLAVOR_NAME.cel())]
     pub name: String,
-    /// One quota for each of `coveredResources`.
+    /// Quotas: one for each of `coveredResources`.
     #[schemars(length(min = 1, max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     #[garde(length(min = 1, max = 16), dive)]
     pub resources: Vec<ResourceQuota>,
@@ -170,12 +170,13 @@ pub struct ResourceQuota {
     #[garde(inner(custom(rules::nominal)))]
     #[x_kube(validation = rules::NOMINAL.cel())]
     pub nominal_quota: Option<Quantity>,
-    /// How much more than its quota the queue may hold. Absent: what others leave idle.
+    /// Amount that the queue may hold beyond its quota. Absent: everything that other queues leave
+    /// idle.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::nominal)))]
     #[x_kube(validation = rules::NOMINAL.cel())]
     pub borrowing_limit: Option<Quantity>,
-    /// How much of its quota others may hold. Absent: all of it.
+    /// Amount of the queue's quota that other queues may hold. Absent: all of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::nominal)))]
     #[x_kube(validation = rules::NOMINAL.cel())]
@@ -231,7 +232,7 @@ pub struct QueuePreemption {
     /// this queue's own. Absent: Never.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reclaim_within_cohort: Option<ReclaimWithinCohort>,
-    /// The same for what this queue would borrow itself. Absent: never.
+    /// Preemption for capacity that this queue would borrow. Absent: never.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(dive, custom(rules::borrow_within(self)))]
     pub borrow_within_cohort: Option<BorrowWithinCohort>,
@@ -307,10 +308,10 @@ pub struct FlavorUsage {
     pub flavor: String,
     /// Name of the resource.
     pub resource: String,
-    /// What counts against the quota: held by the queue's jobs, and by queues
-    /// below it beyond their own quota.
+    /// Amount that counts against the quota: held by the queue's jobs, and by queues below it
+    /// beyond their own quota.
     pub used: Quantity,
-    /// How much of it is more than the quota.
+    /// Amount beyond the quota.
     pub borrowed: Quantity,
 }
 
@@ -320,7 +321,7 @@ pub struct FlavorUsage {
 pub struct DecayedUsage {
     /// Name of the resource.
     pub resource: String,
-    /// How much.
+    /// Amount.
     pub amount: Quantity,
 }
 
@@ -337,13 +338,13 @@ pub struct QueueStatus {
     /// Jobs that hold a place.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub admitted: Option<i64>,
-    /// What is held, by flavor and resource.
+    /// Amounts that are held, by flavor and resource.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub usage: Vec<FlavorUsage>,
-    /// What the queue and those below it have had for their weight, as a part of
-    /// all that there is of the resource that they had most of: the smallest has
-    /// the next turn. To three digits after the point.
+    /// Share that the queue and all queues below it have had for their weight: of the resource that
+    /// they had most of, as a part of all that the cluster has. The queue with the smallest share
+    /// has the next turn. It has three digits after the point.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub share: Option<String>,
     /// State that the operator keeps for itself. Not part of the API: any release may change it.
@@ -364,7 +365,7 @@ pub struct InternalQueueStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub decayed_usage: Vec<DecayedUsage>,
-    /// When that was.
+    /// Time at which `decayedUsage` was computed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decayed_time: Option<Time>,
 }

@@ -69,6 +69,6 @@ pub struct NodeTaint {
     #[schemars(length(max = 63))]
     #[garde(inner(length(max = 63)))]
     pub value: Option<String>,
-    /// What it does to pods that do not tolerate it.
+    /// Effect on pods that do not tolerate the taint.
     pub effect: TolerationEffect,
 }

@@ -68,7 +68,7 @@ impl TopologyLevel {
     }
 }
 
-/// How close pods are to be to each other: `required`, `preferred`, or both.
+/// Closeness of pods: `required`, `preferred`, or both.
 #[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]

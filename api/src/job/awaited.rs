@@ -15,8 +15,8 @@ use super::{indexes, ranges};
 pub struct AwaitedPods {
     /// The attempt.
     pub attempt: i64,
-    /// How often pods of it were replaced. A pod says of which round it is, and one of an earlier
-    /// round than stands here for it is to go.
+    /// Rounds in which pods of the group were replaced. A pod carries its round, and the operator
+    /// deletes a pod of an earlier round.
     pub round: i64,
     /// The last round that counted against a limit. What is of an earlier one, and fails a moment
     /// later, failed by the same.
@@ -41,7 +41,7 @@ pub struct AwaitedGroup {
     pub indexes: String,
     /// The round that they are of.
     pub round: i64,
-    /// Not created before: a back-off.
+    /// Earliest time of the next creation: a back-off.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_before: Option<Time>,
     /// True: those in whose place they come have nothing to save, and 30 seconds at most to stop.

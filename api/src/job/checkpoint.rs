@@ -34,13 +34,14 @@ pub struct Checkpoint {
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct CheckpointStatus {
-    /// When the last one was complete, as the pods say.
+    /// Time at which the last checkpoint was complete, as the pods say.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_time: Option<Time>,
-    /// What a pod said that was still to come then: `lastTime` is when that was first seen.
+    /// Time of a checkpoint that a pod reported and that was in the future: `lastTime` is when the
+    /// operator first saw the report.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ahead_time: Option<Time>,
-    /// What is wrong with what they say.
+    /// Problem with what the pods report.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Quantity, rules};
 
-/// When the image is pulled. Always: at every start; IfNotPresent: where the node
-/// does not have it; Never: the node must have it. Absent: IfNotPresent.
+/// Pull policy of the image. Always: at every start; IfNotPresent: where the node does not have it;
+/// Never: the node must have it. Absent: IfNotPresent.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PullPolicy {
     /// At every start.
@@ -79,7 +79,7 @@ pub struct EnvVar {
     #[garde(custom(rules::env_name), custom(rules::env_value(self)))]
     #[x_kube(validation = rules::ENV_NAME.cel())]
     pub name: String,
-    /// Its value.
+    /// Value of the variable.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32768))]
     pub value: Option<String>,
@@ -156,7 +156,8 @@ pub struct ResourceRequirements {
     #[schemars(extend("maxProperties" = 20))]
     #[x_kube(validation = rules::LIMIT_CPU.cel(), validation = rules::LIMIT_MEMORY.cel(), validation = rules::LIMIT_DISK.cel(), validation = rules::LIMIT_DEVICES.cel())]
     pub limits: BTreeMap<String, Quantity>,
-    /// The same amounts, since a pod requests what it is limited to. Absent, or a part of them: as `limits`.
+    /// Amounts that are the same as `limits`, since a pod requests what it is limited to. Absent,
+    /// or absent for some resources: as `limits`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 20))]
     pub requests: BTreeMap<String, Quantity>,

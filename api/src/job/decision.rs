@@ -29,11 +29,11 @@ pub struct PolicyVerdict {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub missing_permits: Vec<String>,
-    /// What could not be evaluated.
+    /// Evaluation errors.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub errors: Vec<String>,
-    /// What policies would deny whose enforcement is Warn.
+    /// Requests that policies of enforcement Warn would deny.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub warnings: Vec<String>,

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 pub struct FinishedPods {
     /// The attempt.
     pub attempt: i64,
-    /// Its task groups in which some have.
+    /// Task groups with such pods.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<FinishedGroup>,
 }
@@ -21,12 +21,12 @@ pub struct FinishedPods {
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct FinishedGroup {
-    /// Its name.
+    /// Name of the task group.
     pub name: String,
-    /// Those that succeeded, such as `0-3,7`: as `completedIndexes` of a batch/v1 Job.
+    /// Indexes of pods that succeeded, such as `0-3,7`: as `completedIndexes` of a batch/v1 Job.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub completed_indexes: String,
-    /// Those whose failure is ignored, in the same form.
+    /// Indexes of pods whose failure is ignored, in the same form.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub failed_indexes: String,
 }

@@ -127,7 +127,8 @@ pub struct TrainingJobSpec {
     /// True: the gang is stopped and holds nothing until this is false again. Absent: false.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub suspend: Option<bool>,
-    /// Who sees to the job, as a path below a domain, such as `kueue.x-k8s.io/multikueue`. Trellis does nothing for one of another's, and says nothing of it. Absent: `trellis.dev/operator`.
+    /// Manager of the job, as a path below a domain, such as `kueue.x-k8s.io/multikueue`. Trellis
+    /// ignores a job of another manager. Absent: `trellis.dev/operator`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::managed_by)))]
     #[schemars(length(max = 63))]
@@ -161,14 +162,15 @@ pub struct TrainingJobSpec {
         custom(rules::depends_on_stage(self))
     )]
     pub task_groups: Vec<TaskGroup>,
-    /// Which of the nodes with room are taken. Absent: Pack.
+    /// Choice among the nodes with room. Pack: few nodes, and those where the least usable capacity
+    /// is broken up; Spread: as many nodes as possible. Absent: Pack.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub placement: Option<PlacementPolicy>,
-    /// How close the pods of the whole job are to be to each other. Absent: anywhere.
+    /// Closeness of all pods of the job. Absent: any nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(dive)]
     pub topology: Option<TopologyRequest>,
-    /// What happens when a pod fails. Absent: restart the gang, at most 3 times.
+    /// Reaction to a pod that fails. Absent: the gang restarts, at most 3 times.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(dive, custom(rules::rule_groups(&self.task_groups)))]
     pub restart: Option<Restart>,
@@ -176,11 +178,13 @@ pub struct TrainingJobSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(dive)]
     pub deadlines: Option<Deadlines>,
-    /// How the job saves its work, and how long it may take to when it must leave its place.
+    /// Checkpoints: how the pods report them, and the grace that pods have to write one before they
+    /// must stop.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(dive)]
     pub checkpoint: Option<Checkpoint>,
-    /// When the job counts as complete. Absent: when all pods have succeeded, or rank 0 where there are servers or a launcher.
+    /// Condition under which the job is complete. Absent: all pods have succeeded, or rank 0 where
+    /// there are servers or a launcher.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub success: Option<Success>,
     /// Removal of the pods, and of all else that the job has made, after its end.
@@ -207,7 +211,7 @@ pub struct TrainingJobSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(dive)]
     pub security_context: Option<SecurityContext>,
-    /// What the pods may connect to, and be reached from, beyond their job and DNS.
+    /// Network peers of the pods, beyond their job and DNS: destinations and sources.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(dive)]
     pub network: Option<Network>,
@@ -217,11 +221,11 @@ pub struct TrainingJobSpec {
     pub pod_metadata: Option<PodMetadata>,
 }
 
-/// What is injected into the pods so that they find each other (docs/frameworks).
-/// PyTorch: torchrun's variables and a rendezvous address; DeepSpeed: the same, and a
-/// hostfile; JAX: the coordinator's address and the number of each process; MPI: host
-/// files, a key of the job's own and an sshd in each worker; TensorFlow: TF_CONFIG;
-/// None: Trellis' own variables alone. Absent: None.
+/// Framework whose environment the pods get, so that they find each other (docs/frameworks).
+/// PyTorch: torchrun's variables and a rendezvous address; DeepSpeed: the same, and a hostfile;
+/// JAX: the coordinator's address and the number of each process; MPI: host files, a key of the
+/// job's own and an sshd in each worker; TensorFlow: TF_CONFIG; None: Trellis' own variables alone.
+/// Absent: None.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Framework {
     /// torchrun's `PET_*` variables and a rendezvous address.
@@ -251,7 +255,8 @@ impl Framework {
     ];
 }
 
-/// Which of the nodes with room are taken: few, and those where the least is broken off what others could use, or as many as there are. Absent: Pack.
+/// Choice among the nodes with room. Pack: few nodes, and those where the least usable capacity is
+/// broken up; Spread: as many nodes as possible. Absent: Pack.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum PlacementPolicy {
     /// Few nodes, and those where the least is broken off what others could use.

@@ -14,12 +14,12 @@ use crate::rules;
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
 pub struct Network {
-    /// Where the pods may connect to.
+    /// Destinations that the pods may connect to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]
     #[garde(length(max = 64), dive)]
     pub egress: Vec<TrafficRule>,
-    /// From where the pods may be reached.
+    /// Sources that may connect to the pods.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]
     #[garde(length(max = 64), dive)]

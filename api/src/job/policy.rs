@@ -46,9 +46,9 @@ pub struct Success {
     pub policy: Option<SuccessPolicy>,
 }
 
-/// Whose success makes the job's. All: every pod's; Any: one pod's; Leader: that
-/// of the pod of rank 0. Absent: All, or Leader where there is a group of role Launcher
-/// or Server, whose job has pods that never end by themselves.
+/// Pods that must succeed for the job to be complete. All: every pod; Any: one pod; Leader: the pod
+/// of rank 0. Absent: All, or Leader where a group has the role Launcher or Server, since pods of
+/// such a job never end by themselves.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum SuccessPolicy {
     /// Every pod has succeeded.

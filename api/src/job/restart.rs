@@ -39,8 +39,8 @@ pub struct Restart {
     /// What is done about pods of a node that is lost, which nobody can stop. Absent: Force.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lost_node: Option<LostNode>,
-    /// What failures of some kind do; the first that matches decides. A failure that
-    /// none matches restarts by `scope` and counts.
+    /// Rules for kinds of failures; the first one that matches decides. A failure that matches none
+    /// restarts by `scope` and counts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
     #[garde(length(max = 16), dive)]
@@ -73,10 +73,10 @@ impl Restart {
     }
 }
 
-/// What a failure restarts. Gang: all pods, together; Group: those of its task group, while the
-/// others go on; Pod: the pod alone; Never: nothing, the job has failed. Each counts once against
-/// `limit` or `disruptionLimit`. Where a node is lost or unhealthy its gang is restarted, whatever stands
-/// here. Absent: Gang, but Pod for what an elastic group can do without.
+/// Pods that restart after a failure. Gang: all pods, together; Group: those of the task group,
+/// while other groups go on; Pod: the pod alone; Never: none, and the job has failed. Each restart
+/// counts once against `limit` or `disruptionLimit`. A lost or unhealthy node always restarts its
+/// gang. Absent: Gang, but Pod for pods that an elastic group can do without.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum RestartScope {
     /// All pods of the gang, together.
@@ -90,9 +90,9 @@ pub enum RestartScope {
     Never,
 }
 
-/// What is done about the pods of a lost node. Force: they are deleted by force once the node
-/// has been lost for 60 s, and the gang is placed elsewhere; Wait: they are waited for, however
-/// long it takes. Absent: Force.
+/// Treatment of the pods of a lost node. Force: the operator deletes them by force once the node
+/// has been lost for 60 s, and the gang is placed elsewhere; Wait: the operator waits for them
+/// without end. Absent: Force.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum LostNode {
     /// They are deleted by force. A rank that is only cut off may still write.
@@ -115,8 +115,8 @@ pub struct RestartRule {
     #[garde(length(max = 32), inner(custom(rules::exit_code)))]
     #[x_kube(validation = rules::EXIT_CODES.cel())]
     pub on_exit_codes: Vec<i32>,
-    /// One of these words is its reason: of docs/reasons.md, or of the kubelet (`OOMKilled`,
-    /// `Evicted`, `OutOfcpu`, ...).
+    /// Reasons of a pod's failure that match: words of docs/reasons.md, or of the kubelet
+    /// (`OOMKilled`, `Evicted`, `OutOfcpu`, ...).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32), inner(length(max = 128)))]
     #[garde(length(max = 32), inner(custom(rules::reason_word)))]
@@ -127,7 +127,7 @@ pub struct RestartRule {
     #[schemars(length(max = 16), inner(length(max = 24)))]
     #[garde(length(max = 16))]
     pub groups: Vec<String>,
-    /// What is done.
+    /// Effect of a failure that matches.
     pub action: RestartAction,
 }
 

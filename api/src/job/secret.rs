@@ -50,7 +50,7 @@ pub struct JobSecret {
 pub struct SecretStore {
     /// SecretStore: one of the job's namespace; ClusterSecretStore: one of the cluster.
     pub kind: SecretStoreKind,
-    /// Its name.
+    /// Name of the store.
     #[schemars(length(max = 253))]
     #[garde(custom(rules::object_name))]
     #[x_kube(validation = rules::OBJECT_NAME.cel())]

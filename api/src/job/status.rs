@@ -17,7 +17,7 @@ pub struct TrainingJobStatus {
     /// Generation of the spec that this status speaks of.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// One word for the state: Refused, Waiting, Blocked, Queued, Starting, Restarting, Running,
+    /// State in one word: Refused, Waiting, Blocked, Queued, Starting, Restarting, Running,
     /// Suspended, Complete or Failed; see "Phases and conditions" in docs/api.md.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phase: Option<JobPhase>,
@@ -54,46 +54,46 @@ pub struct TrainingJobStatus {
     /// Restarts that counted against `restart.disruptionLimit`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disruptions: Option<i64>,
-    /// When the gang was first given its place: from then on what may change is limited.
+    /// Time at which the gang first got its place. From then on some fields are fixed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub admitted_time: Option<Time>,
-    /// When the job last began to wait: its creation, or its resumption.
+    /// Time at which the job last began to wait: its creation, or its resumption.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queued_time: Option<Time>,
-    /// When the current attempt was placed.
+    /// Time at which the current attempt was placed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scheduled_time: Option<Time>,
-    /// When all pods of the current attempt first ran together.
+    /// Time at which all pods of the current attempt first ran together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub running_time: Option<Time>,
-    /// When the job ended.
+    /// Time at which the job ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub completion_time: Option<Time>,
     /// Running seconds of earlier attempts; the current one counts from `runningTime`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub active_seconds: Option<i64>,
-    /// Not placed again before this time: the back-off after a restart.
+    /// Earliest time of the next placement: the back-off after a restart.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_time: Option<Time>,
-    /// What ended the last attempt that failed.
+    /// Cause of the end of the last attempt that failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_failure: Option<LastFailure>,
     /// Nodes that the next attempts keep away from, and until when.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub excluded_nodes: Vec<ExcludedNode>,
-    /// How the job last had to leave its place for another, or since its queue was drained.
+    /// Last eviction of the job, by preemption or by a drain of its queue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_preemption: Option<LastPreemption>,
-    /// What the pods say of their checkpoints.
+    /// Checkpoints, as the pods report them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<CheckpointStatus>,
-    /// What policies have decided about it.
+    /// Decision of the policies about the job.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<PolicyVerdict>,
     /// The RuntimeProfile that it was compiled with: that of its place, while it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<JobProfile>,
-    /// What the job was compiled into, pods as one entry a group.
+    /// Objects that the job was compiled into, with the pods of a group as one entry.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub compiled: Vec<CompiledObject>,
     /// State that the operator keeps for itself. Not part of the API: any release may change it.
@@ -136,13 +136,13 @@ impl InternalJobStatus {
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct JobStage {
-    /// Its number, from 1.
+    /// Number of the attempt, from 1.
     pub number: i64,
-    /// How many there are.
+    /// Number of stages.
     pub of: i64,
-    /// The first attempt that was its own.
+    /// First attempt of this stage.
     pub first_attempt: i64,
-    /// Since when the stage before is complete. Absent: it is the first.
+    /// Time at which the stage before was complete. Absent: this is the first stage.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<Time>,
 }
@@ -296,7 +296,7 @@ pub struct LastPreemption {
     pub message: String,
     /// The attempt that ended by it.
     pub attempt: i64,
-    /// When Trellis saw it.
+    /// Time at which the operator saw it.
     pub time: Time,
 }
 
@@ -304,7 +304,7 @@ pub struct LastPreemption {
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct JobProfile {
-    /// Its name.
+    /// Name of the profile.
     pub name: String,
     /// Hash of its spec.
     pub hash: String,
@@ -330,7 +330,7 @@ pub struct PodCounts {
 pub struct LastFailure {
     /// The first pod that failed. Empty: it was none of them.
     pub pod: String,
-    /// Its node.
+    /// Node of the pod.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
     /// Exit code of its container.
@@ -344,7 +344,7 @@ pub struct LastFailure {
     pub last_line: Option<String>,
     /// The attempt that it belonged to.
     pub attempt: i64,
-    /// When Trellis saw it.
+    /// Time at which the operator saw it.
     pub time: Time,
 }
 
@@ -352,15 +352,15 @@ pub struct LastFailure {
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct ExcludedNode {
-    /// Its name.
+    /// Name of the node.
     pub node: String,
-    /// What happened there: a word of docs/reasons.md.
+    /// Reason: a word of docs/reasons.md.
     pub reason: Reason,
-    /// How many attempts in a row it happened to.
+    /// Number of attempts in a row that it ended.
     pub times: i64,
-    /// The last of them.
+    /// Last of these attempts.
     pub attempt: i64,
-    /// It is kept away from until then; then it is tried once more.
+    /// Time until which the job keeps away from the node; then it is tried once more.
     pub until: Time,
 }
 
@@ -370,15 +370,15 @@ pub struct ExcludedNode {
 pub struct CompiledObject {
     /// API version of the object.
     pub api_version: String,
-    /// Its kind.
+    /// Kind of the object.
     pub kind: String,
-    /// Its name; of pods: `<job>-<group>-0..<last>`.
+    /// Name of the object; of pods: `<job>-<group>-0..<last>`.
     pub name: String,
     /// Hash of what was compiled.
     pub hash: String,
     /// True if it is there as compiled; of pods: if all of them run or have succeeded.
     pub ready: bool,
-    /// What is wrong with it.
+    /// Problem with the object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }

@@ -122,7 +122,7 @@ pub struct TaskGroup {
     #[schemars(length(max = 15), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["group"]))]
     #[garde(length(max = 15), custom(rules::unique_dependencies))]
     pub depends_on: Vec<Dependency>,
-    /// How close the pods of the group are to be to each other, within what the job asks. Absent: as the job.
+    /// Closeness of the pods of the group, within the domain of the job. Absent: as the job.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(dive)]
     pub topology: Option<TopologyRequest>,
@@ -146,11 +146,11 @@ pub struct TaskGroup {
     pub pod_template: Option<PodTemplate>,
 }
 
-/// What the pods of a group do. Worker: they train; Coordinator: they train, and the
-/// first has rank 0, wherever the group stands; Launcher: mpirun runs here (framework
-/// MPI), with rank 0; Server: parameter servers (framework TensorFlow), with the ranks
-/// after all workers; Evaluator: they look on, and are none of the world size. Without a
-/// Coordinator or Launcher the first Worker has rank 0. Absent: Worker.
+/// Role of the pods of a group. Worker: they train; Coordinator: they train, and the first has rank
+/// 0, at any position in the list; Launcher: mpirun runs here (framework MPI), with rank 0; Server:
+/// parameter servers (framework TensorFlow), with the ranks after all workers; Evaluator: they
+/// evaluate, and do not count in the world size. Without a Coordinator or Launcher the first Worker
+/// has rank 0. Absent: Worker.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Role {
     /// Trains.
@@ -212,10 +212,10 @@ impl Dependency {
     }
 }
 
-/// What of a task group another waits for. Ready: all of its pods are, or have succeeded; the
-/// place of who waits is kept meanwhile. Complete: it has done its work, and given up its place;
-/// who waits is the next stage, a gang of its own that is queued then (docs/stages.md).
-/// Absent: Ready.
+/// State of a task group that another group waits for. Ready: all of its pods are ready or have
+/// succeeded; the waiting group keeps its place meanwhile. Complete: the group has done its work
+/// and given up its place; the waiting group is the next stage, a gang of its own that is queued
+/// then (docs/stages.md). Absent: Ready.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum DependencyStatus {
     /// All of its pods are ready, or have succeeded.
@@ -262,7 +262,7 @@ pub struct Toleration {
     pub toleration_seconds: Option<i64>,
 }
 
-/// How a toleration compares. Exists: the key is there, whatever its value; Equal:
+/// Comparison of a toleration with a taint. Exists: the taint has the key, with any value; Equal:
 /// key and value are equal. Absent: Equal.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TolerationOperator {

@@ -60,7 +60,7 @@ pub struct ClusterJobPolicySpec {
     /// Namespaces whose jobs the policies decide about. Absent or `{}`: all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace_selector: Option<LabelSelector>,
-    /// What the policies must decide. If one test fails, they do not take effect.
+    /// Tests of the policies. If one fails, the policies do not take effect.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     #[garde(length(max = 64), dive, custom(rules::unique_tests))]
@@ -110,15 +110,15 @@ pub struct JobPolicySpec {
     /// Deny policies. Absent: Report.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_violation: Option<OnViolation>,
-    /// What the policies must decide. If one test fails, they do not take effect.
+    /// Tests of the policies. If one fails, the policies do not take effect.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     #[garde(length(max = 64), dive, custom(rules::unique_tests))]
     pub tests: Vec<PolicyTest>,
 }
 
-/// What the policies do. Deny: they decide; Warn: what they would deny is told to
-/// who submits the job; Audit: it is counted. Absent: Deny.
+/// Effect of the policies. Deny: they permit and deny; Warn: the submitter of a job is warned of
+/// each request that they would deny; Audit: such requests are counted. Absent: Deny.
 #[derive(
     Serialize,
     Deserialize,
@@ -155,8 +155,9 @@ impl Enforcement {
     }
 }
 
-/// What becomes of a running job that a forbid of Deny policies denies. Report: it
-/// goes on, and is told of; Evict: it is stopped, with its pods' grace. Absent: Report.
+/// Effect on a running job that a forbid of Deny policies denies. Report: the job goes on, and its
+/// status and an event report the violation; Evict: the job is stopped, with the grace of its pods.
+/// Absent: Report.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum OnViolation {
     /// It goes on, and is told of.

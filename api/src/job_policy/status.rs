@@ -44,6 +44,6 @@ pub struct PolicyViolation {
     pub job: String,
     /// Ids of the policies that deny it.
     pub policies: Vec<String>,
-    /// What is denied, in words.
+    /// Denied request, in words.
     pub message: String,
 }

@@ -15,14 +15,14 @@ use crate::rules;
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
 pub struct PolicyTest {
-    /// What the test shows, in words. Each test has another.
+    /// Name of the test: what it shows, in words. Each test has a name of its own.
     #[schemars(length(min = 1, max = 253))]
     #[garde(length(min = 1, max = 253))]
     pub name: String,
     /// The request.
     #[garde(dive)]
     pub request: TestRequest,
-    /// What must come of it.
+    /// Expected decision.
     pub decision: ExpectedDecision,
     /// Ids of the policies that must decide it, as `status.policyIds` has them.
     /// `[]`: none does. Absent: whichever.
@@ -56,18 +56,18 @@ pub struct TestRequest {
     #[garde(custom(rules::object_name))]
     #[x_kube(validation = rules::OBJECT_NAME.cel())]
     pub namespace: String,
-    /// That namespace's labels; `trellis.dev/team` is its team.
+    /// Labels of that namespace; `trellis.dev/team` is its team.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 64, "additionalProperties" = {"type": "string", "maxLength": 63}))]
     #[garde(length(max = 64))]
     pub namespace_labels: BTreeMap<String, String>,
-    /// What it is asked for.
+    /// Action that the request asks for.
     pub action: TestAction,
-    /// On what. Of Submit: absent.
+    /// Resource that the request is about. Absent for Submit.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(dive)]
     pub resource: Option<TestResource>,
-    /// What else is known of the job. Absent: nothing.
+    /// Context of the request: further facts of the job. Absent: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(dive)]
     pub context: Option<TestContext>,
@@ -105,7 +105,7 @@ pub enum TestAction {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
 pub struct TestResource {
-    /// Its name: of an object, a privilege, or an image as a job writes it.
+    /// Name of the object or privilege, or the image as a job writes it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 512))]
     #[garde(inner(length(min = 1, max = 512)))]
@@ -117,23 +117,24 @@ pub struct TestResource {
     #[garde(inner(custom(rules::object_name)))]
     #[x_kube(validation = rules::OBJECT_NAME.cel())]
     pub namespace: Option<String>,
-    /// Of UseQueue: whether the queue's `namespaceSelector` selects the namespace. Absent: true.
+    /// True if the `namespaceSelector` of the queue selects the namespace, for UseQueue. Absent:
+    /// true.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub selects_namespace: Option<bool>,
     /// Of UseVolume: what it is. Absent: Claim.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<TestVolumeKind>,
-    /// Of UseSecret: what is kept in a store outside the cluster; it has no `name`.
+    /// External secret of UseSecret, in a store outside the cluster; such a request has no `name`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(dive)]
     pub store: Option<TestStore>,
-    /// Of ConnectTo and AcceptFrom: a network, such as 10.20.0.0/16.
+    /// Network, such as 10.20.0.0/16, for ConnectTo and AcceptFrom.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 43))]
     #[garde(inner(custom(rules::cidr)))]
     #[x_kube(validation = rules::CIDR.cel())]
     pub cidr: Option<String>,
-    /// Of ConnectTo and AcceptFrom: the pods behind a Service.
+    /// Name of a Service whose pods are meant, for ConnectTo and AcceptFrom.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 63))]
     #[garde(inner(custom(rules::object_name)))]
@@ -164,7 +165,7 @@ pub struct TestStore {
     pub path: String,
 }
 
-/// What a volume is made of.
+/// Source of a volume.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum TestVolumeKind {
     /// A PersistentVolumeClaim.
@@ -181,7 +182,7 @@ pub enum TestVolumeKind {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
 pub struct TestContext {
-    /// Who submitted it. Absent: nobody knows.
+    /// User who submitted the job. Absent: unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(dive)]
     pub requester: Option<TestRequester>,

@@ -12,7 +12,7 @@ use crate::{Quantity, rules};
 #[garde(allow_unvalidated)]
 #[x_kube(validation = rules::SOME_LIMIT.cel())]
 pub struct QuotaLimits {
-    /// What the jobs may hold together.
+    /// Amounts of resources that the jobs may hold together.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32))]
     #[garde(length(max = 32), dive, custom(rules::some_limit(self)))]
@@ -66,7 +66,7 @@ pub struct ResourceLimit {
     #[garde(inner(custom(rules::flavor_name)))]
     #[x_kube(validation = rules::FLAVOR_NAME.cel())]
     pub flavor: Option<String>,
-    /// How much.
+    /// Largest amount that the jobs may hold.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::nominal)))]
     #[x_kube(validation = rules::NOMINAL.cel())]

@@ -39,7 +39,8 @@ pub use status::{BurntGpuTime, QuotaHolder, QuotaPolicyStatus, QuotaUse};
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
 pub struct QuotaPolicySpec {
-    /// Whose jobs. All that is given must hold; `{}`: every job.
+    /// Subject: the jobs that the limits hold for. A job must match every field that is given;
+    /// `{}`: every job.
     #[garde(dive)]
     pub subject: QuotaSubject,
     /// Whether the limits hold for the subject as a whole, or for each user in it.
@@ -90,9 +91,8 @@ pub struct QuotaSubject {
     pub requester: Option<String>,
 }
 
-/// Whose limits they are. Subject: of all jobs of the subject together; Requester: of
-/// each user's jobs in it by themselves, and of those together that nobody knows who
-/// has submitted. Absent: Subject.
+/// Holder of the limits. Subject: all jobs of the subject together; Requester: the jobs of each
+/// user in the subject, with all jobs of unknown users as one. Absent: Subject.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum QuotaEach {
     /// Of all jobs of the subject together.
@@ -102,9 +102,9 @@ pub enum QuotaEach {
     Requester,
 }
 
-/// What becomes of a job for which a limit has no room. Queue: it waits until there is
-/// room; Deny: it is refused; Warn: it runs, and that is told. A job that could never
-/// have room is refused by both Queue and Deny. Absent: Queue.
+/// Treatment of a job for which a limit has no room. Queue: the job waits until there is room;
+/// Deny: the job is refused; Warn: the job runs, with a warning. Queue and Deny both refuse a job
+/// that could never have room. Absent: Queue.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum QuotaEnforcement {
     /// It waits until there is room.

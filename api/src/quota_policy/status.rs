@@ -13,14 +13,15 @@ pub struct QuotaPolicyStatus {
     /// Generation of the spec that this status speaks of.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Who holds what: the subject, or each user in it. The 20 that have the least room.
+    /// Holders with what they use: the subject, or each user in it. The 20 with the least room
+    /// left.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub holders: Vec<QuotaHolder>,
-    /// How many there are.
+    /// Number of holders.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub holder_count: Option<i64>,
-    /// How many of them have no room in some limit.
+    /// Number of holders that have no room in some limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub full_count: Option<i64>,
     /// GPU-hours that are left in the window to the holder that has least. Absent: they are not
@@ -48,7 +49,7 @@ pub struct QuotaHolder {
     /// The user. Absent: the subject as a whole; empty: users whom nobody knows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requester: Option<String>,
-    /// What is held, by limit.
+    /// Use of each limit.
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub uses: Vec<QuotaUse>,
 }
@@ -57,12 +58,12 @@ pub struct QuotaHolder {
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct QuotaUse {
-    /// Which: `runningJobs`, `queuedJobs`, `gpuHours`, or a resource, with its flavor
+    /// Name of the limit: `runningJobs`, `queuedJobs`, `gpuHours`, or a resource, with its flavor
     /// where the limit has one: `nvidia.com/gpu`, `a100/nvidia.com/gpu`.
     pub limit: String,
-    /// How much is held.
+    /// Amount that is held.
     pub used: Quantity,
-    /// How much may be.
+    /// Largest amount.
     pub max: Quantity,
 }
 
@@ -73,7 +74,7 @@ pub struct BurntGpuTime {
     /// The user. Absent: the subject as a whole; empty: users whom nobody knows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requester: Option<String>,
-    /// When the part begins.
+    /// Start of this part of the window.
     pub start: Time,
     /// GPU-seconds that were burnt in it.
     pub gpu_seconds: Quantity,

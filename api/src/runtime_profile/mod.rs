@@ -97,7 +97,8 @@ pub struct RuntimeProfileSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(dive)]
     pub pod_metadata: Option<PodMetadata>,
-    /// What the pods may connect to, such as storage, and be reached from, such as by scrapers, beside what their job names. By cidr or namespace.
+    /// Network peers of the pods, beside those that their job names: destinations such as storage,
+    /// and sources such as scrapers. By cidr or namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(custom(rules::profile_peers), dive)]
     pub network: Option<Network>,

@@ -56,7 +56,7 @@ pub struct NodeReason {
     /// One word: NotReady, SchedulingDisabled (it is cordoned), Unhealthy, NoPods (it says of no
     /// pods that it takes them) or Deleted (its Node object is, and pods of it are still there).
     pub reason: String,
-    /// The same in words.
+    /// Explanation for people.
     pub message: String,
 }
 

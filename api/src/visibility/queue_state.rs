@@ -31,7 +31,7 @@ pub struct QueueState {
     /// Why, from the list in docs/reasons.md.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<Reason>,
-    /// The same in words.
+    /// Explanation for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// Jobs that wait.
@@ -45,7 +45,7 @@ pub struct QueueState {
     /// What it and the queues below it have held, forgotten by half in 7 days.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub decayed_usage: Vec<DecayedUsage>,
-    /// When that was.
+    /// Time of that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decayed_time: Option<Time>,
     /// By flavor and resource, what it has, holds, borrows and may lend.
