@@ -9,8 +9,8 @@ use kube::{CustomResourceExt, Resource as _};
 
 use crate::rules;
 use crate::{
-    ClusterJobPolicy, JobPolicy, PodGroup, QuotaPolicy, ResourceFlavor, RuntimeProfile, Topology,
-    TrainingJob, TrainingQueue,
+    ClusterJobPolicy, JobPolicy, PodGroup, QuotaLedger, QuotaPolicy, ResourceFlavor,
+    RuntimeProfile, Topology, TrainingJob, TrainingQueue,
 };
 
 /// Largest CRD, in bytes of JSON: client-side apply keeps a copy of the object
@@ -29,6 +29,7 @@ pub fn all() -> Vec<CustomResourceDefinition> {
         ClusterJobPolicy::crd(),
         JobPolicy::crd(),
         QuotaPolicy::crd(),
+        QuotaLedger::crd(),
         RuntimeProfile::crd(),
     ];
     for crd in &mut all {
@@ -257,7 +258,8 @@ mod tests {
         assert_eq!(
             names,
             [
-                "tj", "tq", "tpg", "trf", "ttopo", "cjobpol", "jobpol", "quotapol", "trp"
+                "tj", "tq", "tpg", "trf", "ttopo", "cjobpol", "jobpol", "quotapol", "qledger",
+                "trp"
             ]
         );
     }

@@ -360,7 +360,7 @@ pub struct QueueStatus {
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct InternalQueueStatus {
-    /// What the queue and those below it have held, forgotten by half in 7 days, as of
+    /// Usage of the queue and those below it, of which half is forgotten in 7 days, as of
     /// `decayedTime`: the scheduler takes turns by it after a restart of the operator.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]

@@ -206,6 +206,8 @@ reasons! {
     NotApplicable: "Nothing.";
     /// What is held of a limit of a QuotaPolicy is not what is counted anew. In conditions of QuotaPolicies alone.
     LedgerMismatch: "Start the operator again, which counts everything anew, and report it with the operator's log.";
+    /// The QuotaLedger of a QuotaPolicy cannot be read: its GPU-hours count as burnt. In conditions of QuotaPolicies alone.
+    LedgerUnreadable: "The message names the fault. Correct the QuotaLedger, or delete it to begin with nothing burnt.";
     /// An admission policy of the chart that keeps users from what is Trellis' own is missing or differs. In conditions of TrainingQueues alone.
     AdmissionPolicyMissing: "Apply the chart's admission policies: the message names what is missing and what is not believed meanwhile.";
     /// The reason is a word of another version of Trellis.
@@ -292,6 +294,7 @@ impl Reason {
             | Self::QueueDeadlineExceeded
             | Self::ActiveDeadlineExceeded
             | Self::LedgerMismatch
+            | Self::LedgerUnreadable
             | Self::AdmissionPolicyMissing
             | Self::Unrecognized => true,
             Self::MembersMissing

@@ -17,8 +17,8 @@ use kube::Client;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{info, warn};
 use trellis_api::{
-    ClusterJobPolicy, JobPolicy, PodGroup, QuotaPolicy, ResourceFlavor, RuntimeProfile, Topology,
-    TrainingJob, TrainingQueue, names,
+    ClusterJobPolicy, JobPolicy, PodGroup, QuotaLedger, QuotaPolicy, ResourceFlavor,
+    RuntimeProfile, Topology, TrainingJob, TrainingQueue, names,
 };
 use trellis_compiler::{DnsPeer, Settings};
 use trellis_policies::cedar::Loader;
@@ -307,6 +307,7 @@ fn watch(client: &Client, world: &Arc<World>, tasks: &mut Tasks) {
     tasks.watch::<RuntimeProfile>(client, None, world);
     tasks.watch::<JobPolicy>(client, None, world);
     tasks.watch::<QuotaPolicy>(client, None, world);
+    tasks.watch::<QuotaLedger>(client, None, world);
     tasks.watch::<SlimAdmission<MutatingAdmissionPolicy>>(client, None, world);
     tasks.watch::<SlimAdmission<MutatingAdmissionPolicyBinding>>(client, None, world);
     tasks.watch::<SlimAdmission<ValidatingAdmissionPolicy>>(client, None, world);

@@ -69,6 +69,12 @@ const CLUSTER: &[Row] = &[
         ],
         &["patch"],
     ),
+    // GPU hours that were burnt. The operator alone writes them.
+    (
+        "trellis.dev",
+        &["quotaledgers"],
+        &["list", "watch", "create", "patch", "delete"],
+    ),
     ("", &["pods"], &["get", "list", "watch", "create", "delete"]),
     // Those that others have made are bound, or told why not.
     ("", &["pods/binding", "pods/eviction"], &["create"]),

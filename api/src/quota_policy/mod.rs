@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::rules;
 
 pub use limits::{GpuHours, QuotaLimits, ResourceLimit};
-pub use status::{BurntGpuTime, QuotaHolder, QuotaPolicyStatus, QuotaUse};
+pub use status::{QuotaHolder, QuotaPolicyStatus, QuotaUse};
 
 /// How much the jobs of a subject may hold and burn.
 #[derive(

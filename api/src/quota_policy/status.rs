@@ -1,6 +1,6 @@
 //! What is seen of a QuotaPolicy.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -28,14 +28,6 @@ pub struct QuotaPolicyStatus {
     /// limited.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gpu_hours_left: Option<Quantity>,
-    /// What has been burnt until `burntUntil`, by holder and part of the window: what is
-    /// counted on from after a restart of the operator.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
-    pub burnt: Vec<BurntGpuTime>,
-    /// Until when that is counted.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub burnt_until: Option<Time>,
     /// Conditions: Active, Degraded, Ready, Reconciling, Stalled.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
@@ -65,17 +57,4 @@ pub struct QuotaUse {
     pub used: Quantity,
     /// Largest amount.
     pub max: Quantity,
-}
-
-/// GPU-time that was burnt in one part of the window.
-#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq)]
-#[serde(rename_all = "camelCase")]
-pub struct BurntGpuTime {
-    /// The user. Absent: the subject as a whole; empty: users whom nobody knows.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub requester: Option<String>,
-    /// Start of this part of the window.
-    pub start: Time,
-    /// GPU-seconds that were burnt in it.
-    pub gpu_seconds: Quantity,
 }

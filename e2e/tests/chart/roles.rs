@@ -150,9 +150,12 @@ pub(crate) fn people(helm: &Helm) -> Result<()> {
     for crd in crds::all() {
         let plural = &crd.spec.names.plural;
         ensure!(read.contains(plural), "nobody reads {plural}");
-        let is_of_cluster = crd.spec.scope == "Cluster";
-        ensure!(platform.contains(plural) == is_of_cluster, "{plural}");
+        // The operator alone writes ledgers.
+        let is_written = crd.spec.scope == "Cluster" && plural != "quotaledgers";
+        ensure!(platform.contains(plural) == is_written, "{plural}");
     }
+    let deleted = of("trellis-platform", "delete")?;
+    ensure!(deleted.contains("quotaledgers"), "{deleted:?}");
     // What the operator writes down, and what tells it apart from people, is no one else's.
     let edit = of("trellis-edit", "create")?;
     ensure!(

@@ -8,9 +8,10 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
-use trellis_api::QuotaPolicy;
 use trellis_api::job::JobPhase;
+use trellis_api::quota_ledger::QuotaLedgerSpec;
 use trellis_api::quota_policy::QuotaPolicyStatus;
+use trellis_api::{QuotaLedger, QuotaPolicy};
 use trellis_e2e::cluster::{Nodes, SCOPE};
 use trellis_e2e::control_plane::ControlPlane;
 use trellis_e2e::history::PodHistory;
@@ -197,13 +198,8 @@ async fn limits_hold_over_a_restart_and_burnt_hours_are_remembered() {
     // In whole seconds, as the operator writes it.
     let now = Timestamp::from_second(Timestamp::now().as_second()).unwrap();
     let start = now - SignedDuration::from_hours(10 * 24);
-    let burnt = json!([{"start": start.to_string(), "gpuSeconds": "3600"}]);
-    let status = Patch::Merge(json!({"status": {"burntUntil": now.to_string(), "burnt": burnt}}));
-    let policies: Api<QuotaPolicy> = Api::all(control_plane.client());
-    policies
-        .patch_status(site.name(), &PatchParams::default(), &status)
-        .await
-        .unwrap();
+    let entries = json!([{"start": start.to_string(), "gpuSeconds": "3600"}]);
+    write_ledger(&control_plane, &site, now, entries).await;
     let mut first = Operator::start(&control_plane, program()).await.unwrap();
     site.submit("a", 1, 8).await;
     let waits = site.reaches("a", JobPhase::Queued).await;
@@ -219,8 +215,8 @@ async fn limits_hold_over_a_restart_and_burnt_hours_are_remembered() {
     site.reaches("none", JobPhase::Running).await;
     change(&control_plane, &site, limits(100)).await;
     site.reaches("a", JobPhase::Running).await;
-    let burns = |s: &QuotaPolicyStatus| !s.burnt.is_empty() && uses(s).len() == 2;
-    let before = becomes(&control_plane, &site, burns).await;
+    becomes(&control_plane, &site, |s| uses(s).len() == 2).await;
+    let before = ledger_becomes(&control_plane, &site, |_| true).await;
     first.kill().unwrap();
     operator::give_lease_back(&control_plane).await.unwrap();
     site.submit("b", 1, 1).await;
@@ -230,14 +226,86 @@ async fn limits_hold_over_a_restart_and_burnt_hours_are_remembered() {
     assert_eq!(reason(&waits), "QuotaPolicyExceeded");
     assert!(message(&waits).contains("2 of 2 are held"), "{waits:?}");
     assert_eq!(site.pods("b").await.len(), 0);
-    // Looked at again it is written anew, with what was burnt before.
-    change(&control_plane, &site, limits(99)).await;
-    let after = becomes(&control_plane, &site, |s| {
-        s.burnt_until >= before.burnt_until && !s.burnt.is_empty()
-    })
+    // It is written anew, with what was burnt before.
+    let is_later = |l: &QuotaLedgerSpec| l.until > before.until && l.entries.len() > 1;
+    let after = ledger_becomes(&control_plane, &site, is_later).await;
+    assert_eq!(after.entries[0], before.entries[0]);
+    // The policy owns the ledger of its name, and without GPU hours it has none.
+    let policies: Api<QuotaPolicy> = Api::all(control_plane.client());
+    let ledgers: Api<QuotaLedger> = Api::all(control_plane.client());
+    let policy = policies.get(site.name()).await.unwrap();
+    let ledger = ledgers.get(site.name()).await.unwrap();
+    let owners = ledger.metadata.owner_references.unwrap_or_default();
+    let owners: Vec<_> = owners.into_iter().map(|owner| Some(owner.uid)).collect();
+    assert_eq!(owners, [policy.metadata.uid]);
+    change(
+        &control_plane,
+        &site,
+        json!({"gpuHours": null, "runningJobs": 2}),
+    )
     .await;
-    let first_part = |s: &QuotaPolicyStatus| s.burnt.first().map(|part| part.start.clone());
-    assert_eq!(first_part(&after), first_part(&before));
+    let gone = eventually(SOON, || async {
+        let ledger = ledgers.get_opt(site.name()).await?;
+        ensure!(ledger.is_none(), "{ledger:?}");
+        Ok(())
+    });
+    gone.await.unwrap();
+}
+
+/// A ledger of the site's policy, as an operator before has written it.
+async fn write_ledger(control_plane: &ControlPlane, site: &Site, until: Timestamp, entries: Value) {
+    let policies: Api<QuotaPolicy> = Api::all(control_plane.client());
+    let policy = policies.get(site.name()).await.unwrap();
+    let owner = json!({"apiVersion": "trellis.dev/v1alpha1", "kind": "QuotaPolicy",
+        "name": site.name(), "uid": policy.metadata.uid, "controller": true});
+    let ledger = json!({
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "QuotaLedger",
+        "metadata": {"name": site.name(), "ownerReferences": [owner]},
+        "spec": {"until": until.to_string(), "entries": entries},
+    });
+    control_plane.apply_yaml(&ledger.to_string()).await.unwrap();
+}
+
+/// A ledger is written once a minute.
+const A_WRITE: std::time::Duration = std::time::Duration::from_secs(90);
+
+/// The ledger of the site's policy, once it is so.
+async fn ledger_becomes(
+    control_plane: &ControlPlane,
+    site: &Site,
+    wanted: impl Fn(&QuotaLedgerSpec) -> bool,
+) -> QuotaLedgerSpec {
+    let api: Api<QuotaLedger> = Api::all(control_plane.client());
+    let so = wait_for(&api, site.name(), A_WRITE, |ledger: &QuotaLedger| {
+        wanted(&ledger.spec)
+    });
+    so.await.unwrap().spec
+}
+
+#[tokio::test]
+async fn ledger_that_cannot_be_read_stops_jobs_with_gpus_until_it_is_deleted() {
+    let control_plane = operator::control_plane().await.unwrap();
+    let site = Site::new(&control_plane, "spoilt", Nodes::new(1).gpus(8)).await;
+    let limits = json!({"gpuHours": {"limit": 100, "windowHours": 720}});
+    write_limit(&control_plane, &site, limits, "Queue").await;
+    let now = Timestamp::from_second(Timestamp::now().as_second()).unwrap();
+    let entries = json!([{"start": now.to_string(), "gpuSeconds": "-1"}]);
+    write_ledger(&control_plane, &site, now, entries).await;
+    let _operator = Operator::start(&control_plane, program()).await.unwrap();
+    site.submit("a", 1, 8).await;
+    let waits = site.reaches("a", JobPhase::Queued).await;
+    assert_eq!(reason(&waits), "QuotaPolicyExceeded", "{waits:?}");
+    let is_said = |s: &QuotaPolicyStatus| {
+        let mut conditions = s.conditions.iter();
+        let degraded = conditions.find(|c| c.type_ == "Degraded");
+        degraded.is_some_and(|c| c.status == "True" && c.reason == "LedgerUnreadable")
+    };
+    becomes(&control_plane, &site, is_said).await;
+    let ledgers: Api<QuotaLedger> = Api::all(control_plane.client());
+    let deleted = ledgers.delete(site.name(), &DeleteParams::default()).await;
+    deleted.unwrap();
+    site.reaches("a", JobPhase::Running).await;
+    ledger_becomes(&control_plane, &site, |ledger| !ledger.entries.is_empty()).await;
 }
 
 /// Pods that others have made burn hours as jobs do, and are told of it.

@@ -197,19 +197,42 @@ impl Commands {
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Serialize,
         A: DeserializeOwned,
     {
+        let path = K::url_path(&(), Some(namespace));
+        self.create_at(path, manager, object, dry_run).await
+    }
+
+    /// Creates an object without a namespace.
+    ///
+    /// # Errors
+    /// As [`WriteError`] tells.
+    pub async fn create_cluster<K>(&self, manager: &str, object: &K) -> Result<K, WriteError>
+    where
+        K: Resource<DynamicType = (), Scope = ClusterResourceScope> + Serialize + DeserializeOwned,
+    {
+        let path = K::url_path(&(), None);
+        self.create_at(path, manager, object, false).await
+    }
+
+    async fn create_at<A: DeserializeOwned>(
+        &self,
+        path: String,
+        manager: &str,
+        object: &impl Serialize,
+        dry_run: bool,
+    ) -> Result<A, WriteError> {
         let params = PostParams {
             dry_run,
             field_manager: Some(manager.to_owned()),
         };
-        let path = K::url_path(&(), Some(namespace));
         let body = serde_json::to_vec(object).map_err(|e| WriteError::Transient(e.to_string()))?;
-        let request = KubeRequest::new(path).create(&params, body);
+        let request = KubeRequest::new(&path).create(&params, body);
         let effect = if dry_run {
             Effect::None
         } else {
             Effect::Lasting
         };
-        self.write_as(effect, namespace, self.answer(request)).await
+        let request = self.answer(request);
+        self.write_as(effect, namespace_of(&path), request).await
     }
 
     /// Changes an object by a merge patch. A `resourceVersion` in the patch

@@ -3,11 +3,11 @@
 use k8s_openapi::api::core::v1::Pod;
 use kube::Resource;
 use kube::api::{DeleteParams, PostParams, Preconditions};
-use kube::core::{NamespaceResourceScope, Request as KubeRequest, Status};
+use kube::core::{ClusterResourceScope, NamespaceResourceScope, Request as KubeRequest, Status};
 use serde::de::IgnoredAny;
 use serde_json::json;
 
-use super::{Commands, WriteError};
+use super::{Commands, WriteError, namespace_of};
 
 /// What an accepted delete means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +62,30 @@ impl Commands {
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
     {
+        let path = K::url_path(&(), Some(namespace));
+        self.delete_at(&path, name, uid, grace).await
+    }
+
+    /// Deletes one incarnation of an object without a namespace. An object that is gone already is a success.
+    ///
+    /// # Errors
+    /// As [`WriteError`] tells.
+    pub async fn delete_cluster<K>(&self, name: &str, uid: &str) -> Result<(), WriteError>
+    where
+        K: Resource<DynamicType = (), Scope = ClusterResourceScope>,
+    {
+        let path = K::url_path(&(), None);
+        self.delete_at(&path, name, uid, None).await?;
+        Ok(())
+    }
+
+    async fn delete_at(
+        &self,
+        path: &str,
+        name: &str,
+        uid: &str,
+        grace: Option<u32>,
+    ) -> Result<Deletion, WriteError> {
         let params = DeleteParams {
             grace_period_seconds: grace,
             preconditions: Some(Preconditions {
@@ -71,9 +95,9 @@ impl Commands {
             propagation_policy: Some(kube::api::PropagationPolicy::Background),
             ..DeleteParams::default()
         };
-        let request = KubeRequest::new(K::url_path(&(), Some(namespace))).delete(name, &params);
+        let request = KubeRequest::new(path).delete(name, &params);
         // The object or a Status: it is the same.
-        match self.write(namespace, self.answer(request)).await {
+        match self.write(namespace_of(path), self.answer(request)).await {
             Ok(IgnoredAny) => Ok(Deletion::Begun),
             Err(error) if is_gone(&error) => Ok(Deletion::Gone),
             Err(error) => Err(error),

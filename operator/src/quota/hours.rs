@@ -1,10 +1,12 @@
 //! GPU-hours that are burnt, by limit.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use trellis_api::QuotaPolicy;
-use trellis_api::quota_policy::{BurntGpuTime, QuotaPolicyStatus};
-use trellis_policies::quota::{Burnt, Holder, LimitId, Meter, QuotaPolicies, What};
+use trellis_policies::quota::{Burnt, LimitId, Meter, QuotaPolicies, What};
+
+use super::Account;
 
 /// Seconds of an hour.
 pub(super) const HOUR: i128 = 3600;
@@ -13,6 +15,11 @@ pub(super) const HOUR: i128 = 3600;
 #[derive(Debug, Default)]
 pub struct Hours {
     meters: BTreeMap<LimitId, Metered>,
+    /// Policies whose ledger has been read, or that had none, by name, with their uid: from then
+    /// on the meters alone count.
+    resumed: BTreeMap<String, Option<String>>,
+    /// Policies whose ledger cannot be read, by name, and why.
+    unreadable: BTreeMap<String, String>,
 }
 
 #[derive(Debug)]
@@ -28,33 +35,70 @@ struct Metered {
 pub type Gate = Option<Option<i64>>;
 
 impl Hours {
-    /// Goes on from what is written down.
-    pub fn resume<'a>(&mut self, objects: impl IntoIterator<Item = &'a QuotaPolicy>) {
-        for object in objects {
-            let policy = object.metadata.name.clone().unwrap_or_default();
-            let Some(hours) = &object.spec.limits.gpu_hours else {
+    /// Goes on from the ledgers of policies, each of which is read once. `now`: seconds since 1970.
+    ///
+    /// A time of a ledger that is still to come counts as now. Until a ledger that cannot be read
+    /// is corrected or deleted, the limits of its policy are closed.
+    pub fn resume<'a>(
+        &mut self,
+        policies: impl IntoIterator<Item = &'a QuotaPolicy>,
+        account_of: impl Fn(&QuotaPolicy) -> Result<Option<Account>, String>,
+        now: i64,
+    ) {
+        self.unreadable.clear();
+        for policy in policies {
+            let name = policy.metadata.name.clone().unwrap_or_default();
+            let Some(hours) = &policy.spec.limits.gpu_hours else {
+                self.resumed.remove(&name);
                 continue;
             };
-            let Some(status) = &object.status else {
+            let uid = policy.metadata.uid.clone();
+            if self.resumed.get(&name) == Some(&uid) {
                 continue;
+            }
+            if self.resumed.remove(&name).is_some() {
+                // The policy was made anew: what was burnt under the one before is gone.
+                self.meters.retain(|limit, _| limit.policy != name);
+            }
+            let account = match account_of(policy) {
+                Ok(account) => account,
+                Err(why) => {
+                    self.unreadable.insert(name, why);
+                    continue;
+                }
             };
-            let Some(until) = status.burnt_until.as_ref().map(|t| t.0.as_second()) else {
-                continue;
-            };
-            for (holder, parts) in by_holder(status) {
+            self.resumed.insert(name.clone(), uid);
+            let Some(account) = account else { continue };
+            for (holder, parts) in account.holders {
                 let limit = LimitId {
-                    policy: policy.clone(),
+                    policy: name.clone(),
                     holder,
                     what: What::GpuHours,
                 };
-                // What is counted already is of now.
-                self.meters.entry(limit).or_insert_with(|| Metered {
-                    meter: Meter::resume(hours.window_hours, until, parts),
-                    resumed: true,
-                    closed: None,
+                let parts = parts.into_iter().map(|part| Burnt {
+                    start: part.start.min(now),
+                    ..part
                 });
+                match self.meters.entry(limit) {
+                    Entry::Vacant(vacant) => {
+                        let until = account.until.min(now);
+                        vacant.insert(Metered {
+                            meter: Meter::resume(hours.window_hours, until, parts),
+                            resumed: true,
+                            closed: None,
+                        });
+                    }
+                    // This operator has counted its holder while the ledger could not be read.
+                    Entry::Occupied(mut counted) => counted.get_mut().meter.add(parts),
+                }
             }
         }
+    }
+
+    /// Policies whose ledger cannot be read, by name, and why.
+    #[must_use]
+    pub fn unreadable(&self) -> &BTreeMap<String, String> {
+        &self.unreadable
     }
 
     /// Counts until now, in seconds since 1970, and from now on so many GPUs of each limit that is
@@ -108,7 +152,11 @@ impl Hours {
                 Some(Some(until)) if is_burnt && until > now => Some(Some(until)),
                 _ => is_burnt.then(|| metered.meter.falls_below(most)),
             };
-            gates.push((limit, metered.closed));
+            let gate = match self.unreadable.contains_key(&limit.policy) {
+                true => Some(None),
+                false => metered.closed,
+            };
+            gates.push((limit, gate));
         }
         self.meters.retain(|_, metered| !metered.meter.is_empty());
         gates
@@ -137,26 +185,6 @@ impl Hours {
             (limit, meter.until(), meter.parts().collect())
         })
     }
-}
-
-/// What a status says was burnt.
-fn by_holder(status: &QuotaPolicyStatus) -> BTreeMap<Holder, Vec<Burnt>> {
-    let mut holders: BTreeMap<Holder, Vec<Burnt>> = BTreeMap::new();
-    for part in &status.burnt {
-        let BurntGpuTime {
-            requester,
-            start,
-            gpu_seconds,
-        } = part;
-        let holder = Holder::named(requester.as_deref());
-        // What does not read was not written by us.
-        let seconds = gpu_seconds.amount().map_or(0, |amount| amount.units_down());
-        holders.entry(holder).or_default().push(Burnt {
-            start: start.0.as_second(),
-            gpu_seconds: i128::from(seconds),
-        });
-    }
-    holders
 }
 
 #[cfg(test)]

@@ -27,6 +27,8 @@ pub struct LimitsReport {
     pub lines: BTreeMap<LimitId, (i128, Amount)>,
     /// What was burnt of GPU-hours, by part of the window, and until when in seconds since 1970.
     pub burnt: BTreeMap<LimitId, (i64, Vec<Burnt>)>,
+    /// Policies whose QuotaLedger cannot be read, and why: their GPU-hours count as burnt.
+    pub unreadable_ledgers: BTreeMap<String, String>,
     /// Limits of which what is held is not what is counted anew.
     pub wrong: BTreeSet<LimitId>,
 }

@@ -1,8 +1,9 @@
 //! QuotaPolicies on a cluster: which take effect, what they say of jobs, what is burnt
-//! of them, and what is written about them. The account itself keeps the engine.
+//! of them, and what is written about them. The engine keeps the account of what is held.
 
 mod hours;
 mod judge;
+mod ledger;
 mod limits;
 mod room;
 mod set;
@@ -10,6 +11,7 @@ mod status;
 
 pub use hours::Hours;
 pub use judge::{Asked, held, judge};
+pub use ledger::{Account, account_of, read as read_ledger};
 pub use limits::{JobLimits, LimitsReport, base_units, counted, limit_of, name, planned};
 pub use room::no_room;
 pub use set::QuotaSet;

@@ -62,8 +62,13 @@ fn needs(what: &What, asked: &Asked) -> Option<i64> {
     }
 }
 
-/// What needs no GPU burns nothing.
+/// True if the job needs GPUs, and all of the limit is burnt: under a ledger that cannot be read
+/// all counts as burnt.
 fn is_burnt(draw: &Draw, asked: &Asked, report: &LimitsReport) -> bool {
+    let unreadable = &report.unreadable_ledgers;
+    if unreadable.contains_key(&draw.limit.policy) {
+        return asked.gpus > 0;
+    }
     let parts = report.burnt.get(&draw.limit).map(|(_, parts)| parts);
     let burnt = parts.into_iter().flatten();
     let burnt = burnt.fold(0_i128, |sum, part| sum.saturating_add(part.gpu_seconds));

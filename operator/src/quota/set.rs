@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use parking_lot::RwLock;
 use tokio::time::Instant;
-use trellis_api::QuotaPolicy;
+use trellis_api::{QuotaLedger, QuotaPolicy};
 use trellis_policies::quota::{QueueQuota, QuotaPolicies};
 
-use super::LimitsReport;
+use super::{Account, LimitsReport, account_of};
 use crate::key::Key;
 use crate::watch::{Store, Undecodable};
 
@@ -20,6 +20,10 @@ pub struct QuotaSet {
     pub objects: Store<QuotaPolicy>,
     /// Those that do not decode, by name.
     pub unreadable: RwLock<BTreeMap<String, Undecodable>>,
+    /// The ledgers of burnt GPU time.
+    pub ledgers: Store<QuotaLedger>,
+    /// Those that do not decode, by name.
+    pub undecodable_ledgers: RwLock<BTreeMap<String, Undecodable>>,
     active: RwLock<Active>,
     /// What matters of queues: the policies of those above them count their jobs, too.
     queues: RwLock<BTreeMap<String, QueueQuota>>,
@@ -100,6 +104,19 @@ impl QuotaSet {
         let unreadable = unreadable.map(|(name, object)| (name.clone(), object.error.clone()));
         QuotaPolicies::load(objects.iter().map(|object| &**object), unreadable)
             .with_queues(self.queues.read().clone())
+    }
+
+    /// The content of the ledger of a policy. None: it has none of its own.
+    ///
+    /// # Errors
+    /// If the ledger of its name cannot be read. The owner of one that does not decode is not
+    /// known: it is taken for the policy.
+    pub fn account_of(&self, policy: &QuotaPolicy) -> Result<Option<Account>, String> {
+        let name = policy.metadata.name.as_deref().unwrap_or_default();
+        if let Some(ledger) = self.undecodable_ledgers.read().get(name) {
+            return Err(ledger.error.clone());
+        }
+        account_of(policy, self.ledgers.get(&Key::new("", name)).as_deref())
     }
 
     /// The object of that name, if it decodes.

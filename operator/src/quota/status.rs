@@ -1,23 +1,24 @@
-//! What is written about QuotaPolicies: whether they take effect, who holds what, and what is
-//! burnt, which is counted on from after a restart. Gathered, as for queues.
+//! The status of QuotaPolicies: whether they take effect, and who holds what. Changes are gathered,
+//! as for queues. Burnt GPU time stands in their ledgers.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
-use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::jiff::Timestamp;
 use kube::core::PartialObjectMeta;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tracing::{debug, warn};
 use trellis_api::quantity::Amount;
-use trellis_api::quota_policy::{BurntGpuTime, QuotaHolder, QuotaPolicyStatus, QuotaUse};
+use trellis_api::quota_policy::{QuotaHolder, QuotaPolicyStatus, QuotaUse};
 use trellis_api::{Quantity, QuotaPolicy, Reason, names};
 use trellis_policies::quota::{LimitId, What};
 
 use super::hours::HOUR;
+use super::ledger::{self, BURNT_EVERY};
 use super::{LimitsReport, base_units};
 use crate::commands::{Commands, WriteError};
 use crate::conditions::Said;
@@ -28,19 +29,16 @@ use crate::world::{Undecodable, World};
 
 /// Time between two looks.
 const EVERY: Duration = Duration::from_secs(2);
-/// What is burnt alone is written that often. After a restart what is held is counted from
-/// the last time on.
-const BURNT_EVERY: SignedDuration = SignedDuration::from_secs(60);
 /// Holders that are told.
 const TOLD: usize = 20;
-/// Parts of burnt time that are kept in one object: of 100 holders with all of theirs. Of more
-/// one part each is.
-const PARTS: usize = 5_000;
-/// Writes the status of QuotaPolicies until the process ends.
+
+/// Writes the status of QuotaPolicies, and their ledgers, until the process ends.
 pub async fn keep_quota_status(world: Arc<World>, commands: Commands) {
     world.synced().await;
     // What was said of objects that do not decode.
     let mut told: BTreeMap<String, Undecodable> = BTreeMap::new();
+    // When each status was last written.
+    let mut written: BTreeMap<String, Timestamp> = BTreeMap::new();
     loop {
         tokio::time::sleep(EVERY).await;
         if world.quotas.objects.is_empty() && world.quotas.unreadable.read().is_empty() {
@@ -58,17 +56,42 @@ pub async fn keep_quota_status(world: Arc<World>, commands: Commands) {
             }
         }
         told.retain(|name, _| unreadable.contains_key(name));
-        for object in world.quotas.objects.all() {
+        let objects = world.quotas.objects.all();
+        let is_there = |name: &str| world.quotas.get(name).is_some();
+        written.retain(|name, _| is_there(name));
+        for object in objects {
             let policy = object.metadata.name.clone().unwrap_or_default();
-            match write(&world, &commands, &policy, &object, &report).await {
-                // The watch brings the newer version, and the next look is soon.
-                Ok(()) | Err(WriteError::Conflict(_) | WriteError::NotFound(_)) => {}
-                Err(WriteError::Transient(error) | WriteError::Unanswered(error)) => {
-                    debug!(policy, %error, "its status was not written");
+            let (_, policies) = world.quotas.active();
+            let unusable = policies.unusable().iter().find(|(of, _)| *of == policy);
+            let fault = unusable.map(|(_, why)| why.to_string());
+            if fault.is_none() {
+                let kept = ledger::keep(&world, &commands, &object, &report).await;
+                note(kept, &policy, "its ledger was not written");
+            }
+            let now = Timestamp::now();
+            let before = written.get(&policy).copied();
+            if let Some(patch) = patch_of(&policy, &object, fault, &report, (before, now)) {
+                let answer = write(&world, &commands, &policy, &patch).await;
+                if answer.is_ok() {
+                    written.insert(policy.clone(), now);
                 }
-                Err(error) => warn!(policy, %error, "its status was not written"),
+                note(answer, &policy, "its status was not written");
             }
         }
+    }
+}
+
+/// Logs a write that did not succeed.
+fn note(answer: Result<(), WriteError>, policy: &str, what: &str) {
+    match answer {
+        // The watch brings the newer version, and the next look is soon.
+        Ok(())
+        | Err(WriteError::Conflict(_) | WriteError::NotFound(_) | WriteError::AlreadyExists(_)) => {
+        }
+        Err(WriteError::Transient(error) | WriteError::Unanswered(error)) => {
+            debug!(policy, %error, "{what}");
+        }
+        Err(error) => warn!(policy, %error, "{what}"),
     }
 }
 
@@ -88,41 +111,40 @@ async fn write(
     world: &World,
     commands: &Commands,
     name: &str,
-    object: &QuotaPolicy,
-    report: &LimitsReport,
+    patch: &Value,
 ) -> Result<(), WriteError> {
-    let (_, policies) = world.quotas.active();
-    let unusable = policies.unusable().iter().find(|(of, _)| of == name);
-    let fault = unusable.map(|(_, why)| why.to_string());
-    let is_usable = fault.is_none();
-    let before = object.status.clone().unwrap_or_default();
-    let now = Timestamp::now();
-    let mut after = status(name, object, fault, report, now);
-    let written = before.burnt_until.as_ref().map(|t| t.0);
-    let is_recent = written.is_some_and(|at| now.duration_since(at) < BURNT_EVERY);
-    let burnt = (after.burnt.clone(), after.burnt_until.clone());
-    (after.burnt, after.burnt_until) = (before.burnt.clone(), before.burnt_until.clone());
-    let is_news = without_hours(&before) != without_hours(&after);
-    // Of one that takes no effect nothing is counted that is not written already.
-    let keeps_burnt = is_usable && !(burnt.0.is_empty() && before.burnt.is_empty());
-    if !is_news && (is_recent || !keeps_burnt) {
-        return Ok(());
-    }
-    if keeps_burnt {
-        (after.burnt, after.burnt_until) = burnt;
-    }
-    let patch = json!({
-        "metadata": {
-            "uid": object.metadata.uid,
-            "resourceVersion": object.metadata.resource_version,
-        },
-        "status": patch::between(&before, &after),
-    });
     let written: QuotaPolicy = commands
-        .patch_cluster_status(name, names::STATUS_MANAGER, &patch)
+        .patch_cluster_status(name, names::STATUS_MANAGER, patch)
         .await?;
     world.quotas.objects.answered(Key::new("", name), written);
     Ok(())
+}
+
+/// The patch that makes the status of an object what it is now. None: there is nothing new, or no
+/// more than GPU-hours so soon after it was last written.
+fn patch_of(
+    name: &str,
+    object: &QuotaPolicy,
+    fault: Option<String>,
+    report: &LimitsReport,
+    (written, now): (Option<Timestamp>, Timestamp),
+) -> Option<Value> {
+    let before = object.status.clone().unwrap_or_default();
+    let after = status(name, object, fault, report, now);
+    let is_recent = written.is_some_and(|at| now.duration_since(at) < BURNT_EVERY);
+    let is_news = match is_recent {
+        true => without_hours(&before) != without_hours(&after),
+        false => before != after,
+    };
+    is_news.then(|| {
+        json!({
+            "metadata": {
+                "uid": object.metadata.uid,
+                "resourceVersion": object.metadata.resource_version,
+            },
+            "status": patch::between(&before, &after),
+        })
+    })
 }
 
 /// The hours that are burnt change all the while: alone they are no news.
@@ -161,7 +183,6 @@ fn status(
     let mut holders: Vec<_> = holders.into_iter().collect();
     holders.sort_by_key(|(_, uses)| Reverse(uses.iter().map(Use::percent).max()));
     holders.truncate(TOLD);
-    let (burnt, until) = burnt(name, report);
     QuotaPolicyStatus {
         observed_generation: object.metadata.generation,
         holders: holders
@@ -174,28 +195,37 @@ fn status(
         holder_count: count(all),
         full_count: count(full),
         gpu_hours_left: hours_left(name, report),
-        burnt,
-        burnt_until: until,
         conditions: conditions(
             object.metadata.generation,
             fault,
-            wrong(name, report),
+            degraded(name, report),
             &before,
             now,
         ),
     }
 }
 
-/// That what is held of a limit is not what is counted anew.
-fn wrong(name: &str, report: &LimitsReport) -> Option<String> {
+/// A fault of the accounts of a policy: its ledger cannot be read, or what is held of a limit is
+/// not what is counted anew.
+fn degraded(name: &str, report: &LimitsReport) -> Option<(Reason, String)> {
+    if let Some(why) = report.unreadable_ledgers.get(name) {
+        let message = format!(
+            "QuotaLedger {name:?} cannot be read ({why}): no job that needs GPUs starts; correct it, or delete it to begin with nothing burnt"
+        );
+        return Some((Reason::LedgerUnreadable, message));
+    }
     let limit = report.wrong.iter().find(|limit| limit.policy == name)?;
-    Some(format!(
+    let message = format!(
         "{limit}: what is held of it is not what is counted anew; the operator's log has it too"
-    ))
+    );
+    Some((Reason::LedgerMismatch, message))
 }
 
 /// Whole GPU-hours that are left to the holder that has least. None: they are not limited.
 fn hours_left(name: &str, report: &LimitsReport) -> Option<Quantity> {
+    if report.unreadable_ledgers.contains_key(name) {
+        return Some(whole(0));
+    }
     let is_hours = |limit: &LimitId| limit.policy == name && limit.what == What::GpuHours;
     let lines = report.lines.iter().filter(|(limit, _)| is_hours(limit));
     let left = lines.map(|(limit, (_, max))| {
@@ -260,50 +290,6 @@ fn whole(number: i128) -> Quantity {
     Quantity::from_units(i64::try_from(number).unwrap_or(i64::MAX))
 }
 
-/// What is burnt of a policy, by holder and part of the window.
-fn burnt(name: &str, report: &LimitsReport) -> (Vec<BurntGpuTime>, Option<Time>) {
-    let limits = report.burnt.iter().filter(|(l, _)| l.policy == name);
-    let mut all = Vec::new();
-    let mut last = None;
-    for (limit, (until, parts)) in limits {
-        last = last.max(Some(*until));
-        for part in parts {
-            let Ok(start) = Timestamp::from_second(part.start) else {
-                continue;
-            };
-            all.push(BurntGpuTime {
-                requester: limit.holder.requester().map(str::to_owned),
-                start: Time(start),
-                gpu_seconds: whole(part.gpu_seconds),
-            });
-        }
-    }
-    if all.len() > PARTS {
-        all = coarser(all);
-    }
-    let until = last.and_then(|until| Timestamp::from_second(until).ok());
-    (all, until.map(Time))
-}
-
-/// One part a holder, of all that it has burnt, as late as the last of it: it counts longer
-/// after a restart than it should, and never less.
-fn coarser(parts: Vec<BurntGpuTime>) -> Vec<BurntGpuTime> {
-    let mut merged: Vec<BurntGpuTime> = Vec::new();
-    // They come by holder, and by time.
-    for part in parts {
-        match merged.last_mut() {
-            Some(last) if last.requester == part.requester => {
-                let seconds = |q: &Quantity| q.amount().map_or(0, Amount::units_down);
-                let sum = seconds(&last.gpu_seconds).saturating_add(seconds(&part.gpu_seconds));
-                last.gpu_seconds = Quantity::from_units(sum);
-                last.start = part.start;
-            }
-            _ => merged.push(part),
-        }
-    }
-    merged
-}
-
 /// What is said of a policy that cannot be used.
 #[must_use]
 pub fn takes_no_effect(fault: &str) -> String {
@@ -313,7 +299,7 @@ pub fn takes_no_effect(fault: &str) -> String {
 fn conditions(
     generation: Option<i64>,
     fault: Option<String>,
-    wrong: Option<String>,
+    degraded: Option<(Reason, String)>,
     before: &[Condition],
     now: Timestamp,
 ) -> Vec<Condition> {
@@ -322,11 +308,8 @@ fn conditions(
         None => (Reason::Accepted, "the limits take effect".to_owned()),
         Some(fault) => (Reason::InvalidSpec, takes_no_effect(&fault)),
     };
-    let is_wrong = wrong.is_some();
-    let (reason, message) = match wrong {
-        Some(wrong) => (Reason::LedgerMismatch, wrong),
-        None => (reason, message),
-    };
+    let is_degraded = degraded.is_some();
+    let (reason, message) = degraded.unwrap_or((reason, message));
     let said = Said {
         generation,
         reason,
@@ -336,7 +319,7 @@ fn conditions(
     };
     said.conditions(&[
         ("Active", active),
-        ("Degraded", is_wrong),
+        ("Degraded", is_degraded),
         ("Ready", active),
         ("Reconciling", false),
         ("Stalled", !active),
@@ -348,6 +331,78 @@ mod tests {
     use trellis_policies::quota::{Burnt, Holder};
 
     use super::*;
+
+    fn policy() -> QuotaPolicy {
+        serde_json::from_value(json!({
+            "apiVersion": "trellis.dev/v1alpha1", "kind": "QuotaPolicy",
+            "metadata": {"name": "p", "uid": "u", "resourceVersion": "1"},
+            "spec": {"subject": {}, "limits": {"gpuHours": {"limit": 100, "windowHours": 48}}},
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn ledger_that_cannot_be_read_degrades_the_policy_and_leaves_no_hours() {
+        let mut report = LimitsReport::default();
+        let why = "spec.entries[0].gpuSeconds is negative".to_owned();
+        report.unreadable_ledgers.insert("p".to_owned(), why);
+        let status = status("p", &policy(), None, &report, Timestamp::UNIX_EPOCH);
+        assert_eq!(status.gpu_hours_left, Some(whole(0)));
+        let of = |type_: &str| status.conditions.iter().find(|c| c.type_ == type_).unwrap();
+        let degraded = of("Degraded");
+        assert_eq!(
+            (degraded.status.as_str(), degraded.reason.as_str()),
+            ("True", "LedgerUnreadable")
+        );
+        assert!(
+            degraded
+                .message
+                .contains("QuotaLedger \"p\" cannot be read (spec.entries[0]")
+        );
+        assert_eq!(of("Active").status, "True");
+    }
+
+    #[test]
+    fn gpu_hours_alone_are_written_once_a_minute_and_other_news_at_once() {
+        let limit = LimitId {
+            policy: "p".to_owned(),
+            holder: Holder::Subject,
+            what: What::GpuHours,
+        };
+        let report = |hours: i128| {
+            let mut report = LimitsReport::default();
+            let hundred = Quantity::new("100").amount().unwrap();
+            report.lines.insert(limit.clone(), (0, hundred));
+            let part = Burnt {
+                start: 0,
+                gpu_seconds: hours * HOUR,
+            };
+            report.burnt.insert(limit.clone(), (0, vec![part]));
+            report
+        };
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let mut object = policy();
+        object.status = Some(status("p", &object, None, &report(1), at(0)));
+        let patch = |hours, fault: Option<&str>, second| {
+            let times = (Some(at(0)), at(second));
+            patch_of(
+                "p",
+                &object,
+                fault.map(str::to_owned),
+                &report(hours),
+                times,
+            )
+        };
+        assert_eq!(patch(1, None, 600), None);
+        assert_eq!(patch(2, None, 59), None);
+        let patched = patch(2, None, 60).unwrap();
+        assert_eq!(patched["status"]["gpuHoursLeft"], "98");
+        assert_eq!(
+            patched["metadata"],
+            json!({"uid": "u", "resourceVersion": "1"})
+        );
+        assert!(patch(1, Some("no"), 1).is_some());
+    }
 
     #[test]
     fn hours_that_are_left_are_those_of_the_holder_that_has_least_and_never_rounded_up() {

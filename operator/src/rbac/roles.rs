@@ -31,9 +31,13 @@ const READ: &[Row] = &[
     ),
     // Where a RoleBinding gives the role, these are not in it: they belong to no namespace.
     ("trellis.dev", OF_THE_CLUSTER, READS),
+    ("trellis.dev", LEDGERS, READS),
     (GROUP, &["jobstates", "queuestates"], SEES),
     (GROUP, &["explanations"], ASKS),
 ];
+
+/// The operator's accounts, which belong to no namespace.
+const LEDGERS: &[&str] = &["quotaledgers"];
 
 /// Whoever may run pods may run jobs, and gangs of pods. PodGroups of jobs are the operator's, which
 /// puts right what others do to them.
@@ -58,6 +62,8 @@ const PLATFORM: &[Row] = &[
             "deletecollection",
         ],
     ),
+    // The operator writes ledgers; one that cannot be read is deleted, to begin with nothing burnt.
+    ("trellis.dev", LEDGERS, &["get", "list", "watch", "delete"]),
     // Who holds a node is told with the names of jobs of all namespaces.
     (GROUP, &["jobstates", "queuestates", "nodestates"], SEES),
     (GROUP, &["explanations"], ASKS),

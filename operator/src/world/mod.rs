@@ -119,7 +119,7 @@ pub struct World {
     pub turns: Turns,
     /// How new all policies are.
     pub freshness: Freshness,
-    /// QuotaPolicies: how much of it.
+    /// QuotaPolicies, how much of it, and their ledgers.
     pub quotas: QuotaSet,
     /// Whether stamps of who asks can be believed.
     pub stamping: Stamping,
@@ -185,7 +185,7 @@ pub struct World {
 
 /// Kinds that are watched: the count that [`World::synced`] waits for. Policies are waited for
 /// apart ([`PolicySet::loaded`]).
-pub const WATCHES: usize = 25;
+pub const WATCHES: usize = 26;
 
 impl World {
     /// An empty world. What the scheduler is to hear comes out beside it.

@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, HashSet};
 
 use kube::Resource;
-use trellis_api::{ClusterJobPolicy, JobPolicy, QuotaPolicy};
+use trellis_api::{ClusterJobPolicy, JobPolicy, QuotaLedger, QuotaPolicy};
 use trellis_policies::cedar::Policies;
 
 use super::{Watched, World};
 use crate::key::Key;
 use crate::policy::object_key;
+use crate::quota::read_ledger;
 use crate::watch::{Sink, Store, Undecodable};
 
 impl World {
@@ -159,6 +160,60 @@ impl Sink<QuotaPolicy> for Watched {
 
     fn ghosts(&self, listed: &HashSet<Key>, version: u64) -> Vec<(Key, String)> {
         self.world.quotas.objects.ghosts(listed, version)
+    }
+
+    fn synced(&self) {
+        self.listed();
+    }
+}
+
+impl Watched {
+    /// Changes what is known of a ledger. The scheduler reads a ledger once: it is told again of
+    /// one that could not be read, and is corrected or gone.
+    fn change_ledger(&self, key: &Key, change: impl FnOnce(&mut BTreeMap<String, Undecodable>)) {
+        let quotas = &self.world.quotas;
+        let mut undecodable = quotas.undecodable_ledgers.write();
+        let is_unreadable = |undecodable: &BTreeMap<String, Undecodable>| {
+            let ledger = quotas.ledgers.get(key);
+            let is_spoilt = ledger.is_some_and(|ledger| read_ledger(&ledger).is_err());
+            is_spoilt || undecodable.contains_key(&*key.name)
+        };
+        let before = is_unreadable(&undecodable);
+        change(&mut undecodable);
+        let is_mended = before && !is_unreadable(&undecodable);
+        drop(undecodable);
+        if is_mended {
+            self.quotas_changed();
+        }
+    }
+}
+
+impl Sink<QuotaLedger> for Watched {
+    fn apply(&self, key: Key, object: QuotaLedger) {
+        self.change_ledger(&key, |undecodable| {
+            self.world.quotas.ledgers.observed(key.clone(), object);
+            undecodable.remove(&*key.name);
+        });
+    }
+
+    fn undecodable(&self, key: &Key, object: Undecodable) {
+        self.change_ledger(key, |undecodable| {
+            undecodable.insert(key.name.to_string(), object);
+            self.world.quotas.ledgers.remove(key);
+        });
+    }
+
+    fn delete(&self, key: &Key, uid: &str) {
+        self.change_ledger(key, |undecodable| {
+            if undecodable.get(&*key.name).is_some_and(|o| o.uid == uid) {
+                undecodable.remove(&*key.name);
+            }
+            self.world.quotas.ledgers.deleted(key, uid);
+        });
+    }
+
+    fn ghosts(&self, listed: &HashSet<Key>, version: u64) -> Vec<(Key, String)> {
+        self.world.quotas.ledgers.ghosts(listed, version)
     }
 
     fn synced(&self) {

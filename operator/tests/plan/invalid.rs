@@ -125,7 +125,7 @@ fn a_kind_or_a_version_that_there_is_not() {
     }
     assert!(
         says("TrainingJob", "Gang")
-            .ends_with("its kinds are TrainingJob, TrainingQueue, ResourceFlavor, Topology, RuntimeProfile, PodGroup, ClusterJobPolicy, JobPolicy, QuotaPolicy")
+            .ends_with("its kinds are TrainingJob, TrainingQueue, ResourceFlavor, Topology, RuntimeProfile, PodGroup, ClusterJobPolicy, JobPolicy, QuotaPolicy, QuotaLedger")
     );
 }
 

@@ -54,11 +54,16 @@ impl Meter {
     #[must_use]
     pub fn resume(window_hours: i64, until: i64, burnt: impl IntoIterator<Item = Burnt>) -> Self {
         let mut meter = Self::new(window_hours, until);
+        meter.add(burnt);
+        meter
+    }
+
+    /// Adds what was burnt before.
+    pub fn add(&mut self, burnt: impl IntoIterator<Item = Burnt>) {
         for burnt in burnt {
-            let sum = meter.parts.entry(burnt.start).or_default();
+            let sum = self.parts.entry(burnt.start).or_default();
             *sum = sum.saturating_add(burnt.gpu_seconds.max(0));
         }
-        meter
     }
 
     /// From now on so many GPUs are held. A clock that goes back stands still.
@@ -69,6 +74,9 @@ impl Meter {
 
     /// Counts until now, and forgets what is out of the window.
     pub fn advance(&mut self, now: i64) {
+        // Parts before that are out of the window: a time of long ago takes no longer than another.
+        let first = now.saturating_sub(self.window).saturating_sub(self.part);
+        self.until = self.until.max(first);
         while self.until < now {
             let start = self.until.div_euclid(self.part).saturating_mul(self.part);
             let end = start.saturating_add(self.part).min(now);

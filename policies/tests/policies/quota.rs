@@ -404,6 +404,23 @@ fn a_meter_counts_what_is_held_and_forgets_what_is_out_of_the_window() {
     assert_eq!(meter.burnt(), 0);
 }
 
+#[test]
+fn meter_of_a_time_long_ago_counts_the_window_alone_and_at_once() {
+    let begun = std::time::Instant::now();
+    for until in [i64::MIN, -62_135_596_800, 0] {
+        let mut meter = Meter::resume(1, until, []);
+        meter.hold(8, until);
+        meter.advance(500_000 * HOUR);
+        let (least, most) = (8 * HOUR, 8 * (HOUR + HOUR / 48));
+        let burnt = meter.burnt();
+        assert!(
+            (i128::from(least)..=i128::from(most)).contains(&burnt),
+            "{until}: {burnt}"
+        );
+    }
+    assert!(begun.elapsed() < std::time::Duration::from_secs(5));
+}
+
 proptest! {
     /// Whatever is held when, and wherever it is interrupted: the meter says what the
     /// plain sum over the window says, and never less.

@@ -8,14 +8,15 @@ use k8s_openapi::jiff::Timestamp;
 use trellis_api::job::JobPhase;
 use trellis_api::pod_group::{Plan, PodGroupPhase};
 use trellis_api::queue::QueueingStrategy;
-use trellis_api::{PodGroup, TrainingJob};
+use trellis_api::{PodGroup, QuotaPolicy, TrainingJob};
+use trellis_policies::quota::{Holder, LimitId, What};
 use trellis_scheduler::{Engine, Node, NodeName, Time};
 
 use super::judge::never_preempts;
 use super::outcome::submitted;
 use super::snapshot::Snapshot;
 use crate::key::Key;
-use crate::quota::{Hours, limit_of, name};
+use crate::quota::{Hours, account_of, limit_of, name};
 use crate::scheduling::{Feed, gang, made_at, reserve};
 use crate::watch::{DaemonPods, PodView, SlimNode, SlimPod, Unhealthy};
 
@@ -54,19 +55,29 @@ pub(super) fn engine(snapshot: &mut Snapshot, planned: &BTreeSet<Key>, now: Time
     engine
 }
 
-/// GPU-hours that were burnt when the operator last wrote what is, are.
+/// GPU-hours that were burnt when the operator last wrote the ledgers, are. A ledger that cannot be
+/// read closes the limit of its subject as a whole.
 fn close_limits(engine: &mut Engine, snapshot: &Snapshot) {
-    let objects = snapshot.quota_policies.values();
-    let times = objects
-        .clone()
-        .filter_map(|o| o.status.as_ref()?.burnt_until.as_ref());
-    let Some(now) = times.map(|t| t.0.as_second()).max() else {
-        return;
-    };
+    let ledgers = snapshot.quota_ledgers.values();
+    let until = ledgers.map(|ledger| ledger.spec.until.0).max();
+    let Some(until) = until else { return };
+    // A time that is still to come would move the window on.
+    let now = snapshot.now.map_or(until, |now| until.min(now));
+    let now = now.as_second();
     let policies = snapshot.quotas();
+    let account_of = |policy: &QuotaPolicy| {
+        let name = policy.metadata.name.as_deref().unwrap_or_default();
+        account_of(policy, snapshot.quota_ledgers.get(name))
+    };
     let mut hours = Hours::default();
-    hours.resume(objects);
-    for (limit, gate) in hours.count(&policies, [], now) {
+    hours.resume(snapshot.quota_policies.values(), account_of, now);
+    let unreadable = hours.unreadable().keys().map(|policy| LimitId {
+        policy: policy.clone(),
+        holder: Holder::Subject,
+        what: What::GpuHours,
+    });
+    let unreadable: Vec<_> = unreadable.map(|limit| (limit, 0)).collect();
+    for (limit, gate) in hours.count(&policies, unreadable, now) {
         if let Some(until) = gate {
             let until = until.map(|s| Time::from_millis(s.saturating_mul(1_000)));
             engine.close_limit(name(&limit), until);

@@ -12,7 +12,7 @@ use super::snapshot::Snapshot;
 use crate::cli::source::OUR_VERSION;
 
 /// Our kinds.
-const KINDS: [&str; 9] = [
+const KINDS: [&str; 10] = [
     "TrainingJob",
     "TrainingQueue",
     "ResourceFlavor",
@@ -22,6 +22,7 @@ const KINDS: [&str; 9] = [
     "ClusterJobPolicy",
     "JobPolicy",
     "QuotaPolicy",
+    "QuotaLedger",
 ];
 
 /// What the files hold.

@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::ResourceQuota;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{ListParams, PostParams};
 use kube::{Api, Client};
-use trellis_api::{PodGroup, QuotaPolicy, ResourceFlavor, Topology, TrainingJob};
+use trellis_api::{PodGroup, QuotaLedger, QuotaPolicy, ResourceFlavor, Topology, TrainingJob};
 pub(in crate::cli) use trellis_cli::cluster::Access;
 use trellis_cli::cluster::{Hints, Unread, list, named};
 use trellis_compiler::Profile;
@@ -172,6 +172,10 @@ async fn read(client: &Client, jobs: &[TrainingJob]) -> Result<Seen, Unread> {
     let quotas = list(&Api::<QuotaPolicy>::all(client.clone()), &everything).await?;
     for quota in quotas.unwrap_or_default() {
         snapshot.quota_policy(quota);
+    }
+    let ledgers = list(&Api::<QuotaLedger>::all(client.clone()), &everything).await?;
+    for ledger in ledgers.unwrap_or_default() {
+        snapshot.quota_ledger(ledger);
     }
     // Those that are planned may be there, and others may wait before them.
     for job in facts::jobs(client).await? {

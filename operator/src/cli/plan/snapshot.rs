@@ -9,8 +9,8 @@ use k8s_openapi::jiff::Timestamp;
 use kube::api::ObjectMeta;
 use trellis_api::document::{Document, Problems};
 use trellis_api::{
-    ClusterJobPolicy, JobPolicy, PodGroup, QueueSpec, QuotaPolicy, ResourceFlavor, RuntimeProfile,
-    Topology, TrainingJob, TrainingQueue, names, owner,
+    ClusterJobPolicy, JobPolicy, PodGroup, QueueSpec, QuotaLedger, QuotaPolicy, ResourceFlavor,
+    RuntimeProfile, Topology, TrainingJob, TrainingQueue, names, owner,
 };
 use trellis_policies::cedar::PolicyObject;
 use trellis_policies::quota::{QueueQuota, QuotaPolicies};
@@ -26,7 +26,7 @@ use crate::world::Profiles;
 
 /// The kinds that a plan depends on: version, kind, and the name by which
 /// `kubectl get` has it. The documents are held to it.
-const READ: [(&str, &str, &str); 20] = [
+const READ: [(&str, &str, &str); 21] = [
     ("v1", "Node", "nodes"),
     ("v1", "Pod", "pods"),
     ("v1", "Namespace", "namespaces"),
@@ -69,6 +69,11 @@ const READ: [(&str, &str, &str); 20] = [
         "QuotaPolicy",
         "quotapolicies.trellis.dev",
     ),
+    (
+        "trellis.dev/v1alpha1",
+        "QuotaLedger",
+        "quotaledgers.trellis.dev",
+    ),
     ("trellis.dev/v1alpha1", "PodGroup", "podgroups.trellis.dev"),
     (
         "trellis.dev/v1alpha1",
@@ -93,6 +98,7 @@ pub(in crate::cli) struct Snapshot {
     pub(in crate::cli) queues: Option<BTreeMap<String, TrainingQueue>>,
     pub(in crate::cli) policies: PolicyFiles,
     pub(in crate::cli) quota_policies: BTreeMap<String, QuotaPolicy>,
+    pub(in crate::cli) quota_ledgers: BTreeMap<String, QuotaLedger>,
     pub(in crate::cli) flavors: BTreeMap<String, ResourceFlavor>,
     pub(in crate::cli) topologies: BTreeMap<String, Topology>,
     pub(in crate::cli) profiles: Profiles,
@@ -144,6 +150,7 @@ impl Snapshot {
                 self.policies.take(PolicyObject::from(&object));
             }
             ("trellis.dev/v1alpha1", "QuotaPolicy") => self.quota_policy(document.valid()?),
+            ("trellis.dev/v1alpha1", "QuotaLedger") => self.quota_ledger(document.decode()?),
             ("trellis.dev/v1alpha1", "PodGroup") => self.pod_group(document.decode()?),
             ("trellis.dev/v1alpha1", "TrainingJob") => self.job(document.decode()?),
             ("scheduling.k8s.io/v1", "PriorityClass") => self.priority_class(document.decode()?),
@@ -175,6 +182,10 @@ impl Snapshot {
 
     pub(in crate::cli) fn quota_policy(&mut self, policy: QuotaPolicy) {
         self.quota_policies.insert(name(&policy.metadata), policy);
+    }
+
+    pub(in crate::cli) fn quota_ledger(&mut self, ledger: QuotaLedger) {
+        self.quota_ledgers.insert(name(&ledger.metadata), ledger);
     }
 
     pub(in crate::cli) fn flavor(&mut self, flavor: ResourceFlavor) {
@@ -252,6 +263,7 @@ impl Snapshot {
         }
         self.policies.overlay(other.policies);
         self.quota_policies.extend(other.quota_policies);
+        self.quota_ledgers.extend(other.quota_ledgers);
         self.flavors.extend(other.flavors);
         self.topologies.extend(other.topologies);
         self.profiles.overlay(other.profiles);
@@ -277,6 +289,7 @@ impl Snapshot {
             self.nodes.keys().next(),
             self.queues.iter().flatten().next().map(|(name, _)| name),
             self.quota_policies.keys().next(),
+            self.quota_ledgers.keys().next(),
             self.flavors.keys().next(),
             self.topologies.keys().next(),
             self.priority_classes.keys().next(),
@@ -378,6 +391,7 @@ mod tests {
                     "Topology" => "{levels: [{nodeLabel: rack}]}",
                     "ClusterJobPolicy" | "JobPolicy" => "{cedar: a}",
                     "QuotaPolicy" => "{subject: {}, limits: {runningJobs: 1}}",
+                    "QuotaLedger" => "{until: \"2026-01-01T00:00:00Z\"}",
                     "PodGroup" => "{minMember: 1, queueName: q, priority: 0, groups: []}",
                     _ => "{}",
                 };

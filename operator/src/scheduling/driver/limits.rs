@@ -96,7 +96,10 @@ impl Driver {
         let version = quotas.version();
         if std::mem::replace(&mut self.hours_version, version) != version {
             let objects = quotas.objects.all();
-            self.hours.resume(objects.iter().map(|object| &**object));
+            let policies = objects.iter().map(|object| &**object);
+            let now = Timestamp::now().as_second();
+            self.hours
+                .resume(policies, |policy| quotas.account_of(policy), now);
             // Jobs are judged anew by the controller, guests once they are looked at.
             let units = self.guests.units();
             units.for_each(|unit| self.committer.world().tell(Feed::Look(unit.clone())));
@@ -139,6 +142,8 @@ impl Driver {
 
     /// How all limits stand. Those of GPU-hours that nobody draws on any more are forgotten.
     pub(super) fn report_limits(&mut self) -> LimitsReport {
+        // A report from before the ledgers are read would have them written empty.
+        self.resume_hours();
         let used: BTreeMap<&LimitName, i128> = self.engine.limits().collect();
         let mut report = LimitsReport::default();
         let of_jobs = self
@@ -159,6 +164,7 @@ impl Driver {
         for (limit, until, parts) in self.hours.burnt() {
             report.burnt.insert(limit.clone(), (until, parts));
         }
+        report.unreadable_ledgers = self.hours.unreadable().clone();
         report.wrong = self.wrong_for_long();
         self.wrong_told = report.wrong.len();
         report

@@ -1,5 +1,7 @@
 //! What jobs depend on and do not own.
 
+use trellis_api::QuotaLedger;
+
 use super::*;
 
 #[tokio::test(start_paused = true)]
@@ -163,4 +165,39 @@ async fn a_queue_that_moves_in_the_tree_has_quota_policies_read_anew() {
     assert!(other > below);
     Sink::<TrainingQueue>::delete(&*case.watched, &Key::new("", "q"), "q");
     assert!(case.world.quotas.version() > other);
+}
+
+/// The scheduler reads a ledger once: only one that could not be read is news to it.
+#[tokio::test(start_paused = true)]
+async fn ledger_that_could_not_be_read_is_read_anew_once_it_is_corrected_or_gone() {
+    let case = Case::new();
+    let key = Key::new("", "q");
+    let version = || case.world.quotas.version();
+    let written = |number: i64, amount: &str| {
+        let time = "2026-01-01T00:00:00Z";
+        let ledger: QuotaLedger = decoded(json!({
+            "apiVersion": "trellis.dev/v1alpha1", "kind": "QuotaLedger",
+            "metadata": {"name": "q", "uid": "l", "resourceVersion": number.to_string()},
+            "spec": {"until": time, "entries": [{"start": time, "gpuSeconds": amount}]},
+        }));
+        case.watched.apply(key.clone(), ledger);
+        version()
+    };
+    let first = written(1, "1");
+    assert_eq!(written(2, "2"), first);
+    assert_eq!(written(3, "lots"), first);
+    let corrected = written(4, "3");
+    assert!(corrected > first);
+    let spoilt = Undecodable {
+        uid: "l".to_owned(),
+        generation: None,
+        error: "no".to_owned(),
+    };
+    Sink::<QuotaLedger>::undecodable(&*case.watched, &key, spoilt);
+    assert_eq!(version(), corrected);
+    Sink::<QuotaLedger>::delete(&*case.watched, &key, "another");
+    assert_eq!(version(), corrected);
+    Sink::<QuotaLedger>::delete(&*case.watched, &key, "l");
+    assert!(version() > corrected);
+    assert!(case.world.quotas.undecodable_ledgers.read().is_empty());
 }

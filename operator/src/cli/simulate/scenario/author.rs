@@ -30,9 +30,15 @@ use crate::watch::{SlimNode, SlimPod, Unhealthy};
 const OURS: &str = "trellis.dev/v1alpha1";
 pub(super) const NAMESPACE: &str = "default";
 
-/// Kinds of a cluster that a simulation does not look at. Of a PodGroup: what runs
-/// already has an end that nobody knows.
-const NOT_LOOKED_AT: [&str; 4] = ["PodGroup", "ResourceQuota", "DaemonSet", "DeviceClass"];
+/// Kinds of a cluster that a simulation does not look at. A PodGroup tells of jobs that run, whose
+/// end is not known; GPU hours begin at 0, whatever a QuotaLedger says.
+const NOT_LOOKED_AT: [&str; 5] = [
+    "PodGroup",
+    "ResourceQuota",
+    "DaemonSet",
+    "DeviceClass",
+    "QuotaLedger",
+];
 
 /// The version of a kind that an event may name without it.
 fn version_of(kind: &str) -> Option<&'static str> {
@@ -40,7 +46,9 @@ fn version_of(kind: &str) -> Option<&'static str> {
         "Node" | "Pod" | "Namespace" | "Service" => Some("v1"),
         "PriorityClass" => Some("scheduling.k8s.io/v1"),
         "TrainingJob" | "TrainingQueue" | "ResourceFlavor" | "Topology" | "RuntimeProfile"
-        | "PodGroup" | "ClusterJobPolicy" | "QuotaPolicy" | "JobPolicy" => Some(OURS),
+        | "PodGroup" | "ClusterJobPolicy" | "QuotaPolicy" | "QuotaLedger" | "JobPolicy" => {
+            Some(OURS)
+        }
         _ => None,
     }
 }
