@@ -23,7 +23,7 @@ pub struct Ticket {
     pub excluded: Vec<String>,
     /// It had to make room before.
     pub preempted: bool,
-    /// Of a pod that came after its gang: the labels of the domain in which the gang must be.
+    /// Labels of the domain in which the gang must be, for a pod that came after its gang.
     pub near: BTreeMap<String, String>,
     /// Which of the gang's places it is to be.
     pub place: u64,

@@ -190,7 +190,7 @@ impl Attempt<'_> {
         groups.map(share).collect()
     }
 
-    /// What all pods take of the nodes' resources, as the sum of their shares.
+    /// Sum of the shares that all pods take of the nodes' resources.
     fn whole(&self) -> u128 {
         let shares = self.shares().into_iter();
         shares.fold(0, |sum: u128, (_, count, share)| {
