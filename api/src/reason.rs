@@ -105,7 +105,7 @@ reasons! {
     /// The queue is stopped.
     QueueStopped: "Ask whoever stopped the queue; the job keeps its place.";
     /// The queue's quota is held by others.
-    QuotaExceeded: "Wait until jobs of the queues that the message names end, ask for more quota (it says how much, and in which limits of which queues), or have the queue's preemption.reclaim take back what it has lent.";
+    QuotaExceeded: "Wait until jobs of the queues that the message names end, ask for more quota (it says how much, and in which limits of which queues), or have the queue's preemption.reclaimWithinCohort take back what it has lent.";
     /// A limit of a QuotaPolicy has no room for the job.
     QuotaPolicyExceeded: "The message names the QuotaPolicy, the limit and who holds most. A job that alone asks for more than the limit must ask for less, or have it raised. Any other goes on by itself when jobs that the limit counts end, or, where GPU-hours are burnt, when they are out of the window.";
     /// The job asks for more than the queue's whole quota, or for a resource that the queue does not offer.

@@ -9,8 +9,16 @@ use crate::rules;
 /// Fields of the spec of those jobs.
 const OF_SPEC: &[(&[&str], &str)] = &[
     (
-        &["parallelism", "completions", "replicas", "minAvailable"],
+        &["parallelism", "completions", "replicas"],
         "write replicas of a task group",
+    ),
+    (
+        &["minAvailable", "minMember"],
+        "write replicas of a task group, and minReplicas where fewer pods may start",
+    ),
+    (
+        &["nprocPerNode"],
+        "leave it out: gpus of a task group says it",
     ),
     (
         &["backoffLimit", "maxRetry"],
@@ -44,6 +52,11 @@ const OF_SPEC: &[(&[&str], &str)] = &[
 
 /// Fields of pods and containers.
 const OF_GROUP: &[(&[&str], &str)] = &[
+    (
+        &["networkTopology", "topologyConstraint"],
+        "write topology, with the name of a level of a Topology as required or preferred",
+    ),
+    (&["nprocPerNode"], "leave it out: gpus says it"),
     (&["parallelism", "completions"], "write replicas"),
     (
         &["template", "spec"],
@@ -110,7 +123,7 @@ const OF_MOUNT: &[(&[&str], &str)] = &[
 /// Fields of ClusterQueues.
 const OF_QUEUE: &[(&[&str], &str)] = &[
     (&["cohort", "cohortName", "parent"], "write parentName"),
-    (&["fairSharing"], "write weight"),
+    (&["fairSharing"], "write its weight directly into spec"),
     (
         &[
             "flavorFungibility",

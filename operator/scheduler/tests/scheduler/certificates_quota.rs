@@ -35,7 +35,7 @@ fn a_certificate_names_the_queues_that_hold_most_of_what_is_missing() {
         "needs 6 nvidia.com/gpu, 20 of 24 are held in queue \"all\": 2 are missing; held by queue \
          \"b\" 6, \"c\" 5, \"d\" 4, and by 1 gang of its own queue (\"team/a\" 2); borrowed by queue \
          \"b\" 2, \"c\" 1; queue \"a\" holds 2 of its 8, and what it has lent is not taken back: its \
-         preemption.reclaim is Never"
+         preemption.reclaimWithinCohort is Never"
     );
     // What it would borrow itself nobody owes it.
     let more = refusal(&mut engine, &small("a", "w", 8)).to_string();
@@ -47,7 +47,7 @@ fn a_certificate_names_the_queues_that_hold_most_of_what_is_missing() {
     engine.apply_queue(lower);
     let lower = refusal(&mut engine, &small("a", "w", 6)).to_string();
     assert!(
-        lower.ends_with("preemption.reclaim is LowerPriority"),
+        lower.ends_with("preemption.reclaimWithinCohort is LowerPriority"),
         "{lower}"
     );
 }

@@ -61,7 +61,7 @@ fn what_one_team_leaves_idle_the_other_may_hold() {
         format!("{}: {certificate}", certificate.reason),
         "QuotaExceeded: needs 8 nvidia.com/gpu, 12 of 16 are held in queue \"all\": 4 are missing; \
          held by queue \"a\" 12; borrowed by queue \"a\" 4; queue \"b\" holds 0 of its 8, and what it \
-         has lent is not taken back: its preemption.reclaim is Never"
+         has lent is not taken back: its preemption.reclaimWithinCohort is Never"
     );
     engine.apply_gang(small("b", "fits", 4));
     engine.apply_gang(small("b", "waits", 4));

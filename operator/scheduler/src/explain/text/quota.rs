@@ -90,10 +90,10 @@ impl OwnQuota {
         }
         match self.reclaim {
             Some(Reclaim::Never) => f.write_str(
-                ", and what it has lent is not taken back: its preemption.reclaim is Never",
+                ", and what it has lent is not taken back: its preemption.reclaimWithinCohort is Never",
             ),
             Some(Reclaim::LowerPriority) => f.write_str(
-                ", and what it has lent is taken back from lower priorities alone: its preemption.reclaim is LowerPriority",
+                ", and what it has lent is taken back from lower priorities alone: its preemption.reclaimWithinCohort is LowerPriority",
             ),
             Some(Reclaim::Any) | None => Ok(()),
         }
