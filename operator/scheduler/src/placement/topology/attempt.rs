@@ -138,12 +138,12 @@ impl Attempt<'_> {
             ranked: &ranked,
             signature,
             strategy: wish.strategy,
-            near,
+            layout,
             free: FreeLookup::new(ranked.nodes(), catalog, std::iter::once(group)),
         };
         let allows = |node: NodeIdx| signature.allows(node) && !wish.excluded.contains(&node);
         let among = among.unwrap_or(layout.nodes());
-        close.fill(group.count, among, &allows)
+        close.fill(group.count, near, among, &allows)
     }
 
     /// How many pods of each group the nodes of a topology hold, as of now.

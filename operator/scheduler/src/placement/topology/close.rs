@@ -24,7 +24,7 @@ pub(super) struct Close<'a> {
     pub(super) ranked: &'a Ranked<'a>,
     pub(super) signature: &'a Signature,
     pub(super) strategy: Strategy,
-    pub(super) near: &'a Near,
+    pub(super) layout: &'a Layout,
     pub(super) free: FreeLookup<'a>,
 }
 
@@ -34,6 +34,7 @@ impl Close<'_> {
     pub(super) fn fill(
         &self,
         count: u32,
+        near: &Near,
         among: &[NodeIdx],
         allows: &dyn Fn(NodeIdx) -> bool,
     ) -> Option<Runs> {
@@ -45,7 +46,7 @@ impl Close<'_> {
                     None => (self.free.of(*node), 0),
                 };
                 Seat {
-                    place: self.layout().position(*node),
+                    place: self.layout.position(*node),
                     node: *node,
                     pods,
                     free,
@@ -55,22 +56,23 @@ impl Close<'_> {
         let mut seats: Vec<Seat> = among.iter().filter_map(seat).collect();
         seats.sort_unstable_by_key(|seat| seat.place);
         let mut runs = Runs::new();
-        let depth = self.near.level.depth;
-        let placed = if self.near.is_required() {
-            self.in_one(&seats, count, depth, &mut runs)
-        } else {
-            self.in_few(&seats, count, depth, &mut runs)
+        let depth = near.level.depth;
+        let placed = match near.mode {
+            Mode::Preferred => self.in_few(&seats, count, depth, &mut runs),
+            Mode::Required { preferred: None } => self.in_one(&seats, count, depth, &mut runs),
+            Mode::Required {
+                preferred: Some(finer),
+            } => {
+                self.in_one(&seats, count, finer, &mut runs)
+                    || self.in_one_by_few(&seats, count, (depth, finer), &mut runs)
+            }
         };
         placed.then_some(runs)
     }
 
-    fn layout(&self) -> &Layout {
-        &self.near.level.layout
-    }
-
     fn row<'s>(&'s self, seats: &'s [Seat]) -> Seats<'s> {
         Seats {
-            layout: self.layout(),
+            layout: self.layout,
             signature: self.signature,
             row: seats,
         }
@@ -78,19 +80,8 @@ impl Close<'_> {
 
     /// All in one domain of that level or a finer one. False: none holds them.
     fn in_one(&self, seats: &[Seat], count: u32, depth: usize, runs: &mut Runs) -> bool {
-        let first = depth;
-        for depth in (depth..self.layout().depths()).rev() {
-            if depth > first && self.preferred_below(depth).is_some() {
-                // One domain of a level between both may have more domains of the preferred one.
-                continue;
-            }
-            let row = self.row(seats);
-            let mut parts = row.domains_for(count, depth);
-            if let Some(preferred) = self.preferred_below(depth) {
-                // Stable: of equally few ones the best fit goes first.
-                parts.sort_by_cached_key(|part| row.domains_needed(part, count, preferred));
-            }
-            if let Some(part) = parts.first() {
+        for depth in (depth..self.layout.depths()).rev() {
+            if let Some(part) = self.row(seats).domains_for(count, depth).first() {
                 let seats = seats.get(part.seats.clone()).unwrap_or(&[]);
                 return self.within(seats, count, depth.saturating_add(1), runs);
             }
@@ -98,9 +89,30 @@ impl Close<'_> {
         false
     }
 
+    /// All in one domain of the required level and, within it, in as few domains of the
+    /// preferred level as possible. False: no domain holds them.
+    fn in_one_by_few(
+        &self,
+        seats: &[Seat],
+        count: u32,
+        (required, preferred): (usize, usize),
+        runs: &mut Runs,
+    ) -> bool {
+        let row = self.row(seats);
+        let domains = row.domains_for(count, required);
+        // The first of equally few ones is the best fit.
+        let least = domains
+            .iter()
+            .min_by_key(|part| row.domains_needed(part, count, preferred));
+        least.is_some_and(|part| {
+            let seats = seats.get(part.seats.clone()).unwrap_or(&[]);
+            self.in_few(seats, count, preferred, runs)
+        })
+    }
+
     /// In as few domains of that level as can be.
     fn in_few(&self, seats: &[Seat], count: u32, depth: usize, runs: &mut Runs) -> bool {
-        if depth >= self.layout().depths() {
+        if depth >= self.layout.depths() {
             return self.anywhere(seats, count, runs);
         }
         if self.in_one(seats, count, depth, runs) {
@@ -154,22 +166,11 @@ impl Close<'_> {
             runs.extend(used.map(|seat| (seat.node, seat.pods)));
             return true;
         }
-        let preferred = self.preferred_below(depth.saturating_sub(1));
-        match (self.strategy, preferred) {
-            (_, Some(preferred)) => self.in_few(seats, count, preferred, runs),
-            (Strategy::Pack, None) => self.in_few(seats, count, depth, runs),
+        match self.strategy {
+            Strategy::Pack => self.in_few(seats, count, depth, runs),
             // The pods are to be spread: no finer level draws them together.
-            (Strategy::Spread, None) => self.anywhere(seats, count, runs),
+            Strategy::Spread => self.anywhere(seats, count, runs),
         }
-    }
-
-    /// The preferred level within a domain that must hold all pods, where it is finer
-    /// than this depth.
-    fn preferred_below(&self, depth: usize) -> Option<usize> {
-        let Mode::Required { preferred } = self.near.mode else {
-            return None;
-        };
-        preferred.filter(|preferred| *preferred > depth)
     }
 
     fn anywhere(&self, seats: &[Seat], count: u32, runs: &mut Runs) -> bool {

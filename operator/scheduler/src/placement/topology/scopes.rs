@@ -52,8 +52,8 @@ impl Attempt<'_> {
         (required, preferred): (usize, usize),
         counts: &Counts,
     ) -> Option<Vec<Runs>> {
-        let parts = self.parts(layout, preferred, counts);
         let whole = self.whole();
+        let parts = self.parts(layout, preferred, counts, whole);
         let mut domains = self.candidates(layout, required, counts);
         // Stable: of equally few ones the best fit goes first.
         domains.sort_by_cached_key(|domain| {
@@ -133,7 +133,7 @@ impl Attempt<'_> {
     pub(super) fn in_few(&mut self, near: &Near) -> Option<Vec<Runs>> {
         let (layout, depth) = (&near.level.layout, near.level.depth);
         let counts = self.counts(layout);
-        let parts = self.parts(layout, depth, &counts);
+        let parts = self.parts(layout, depth, &counts, self.whole());
         self.in_few_of(layout, depth, parts, &counts)
     }
 
@@ -198,9 +198,9 @@ impl Attempt<'_> {
         })
     }
 
-    fn parts(&self, layout: &Layout, depth: usize, counts: &Counts) -> Vec<Part> {
+    /// The domains of a level that hold a part of `whole`.
+    fn parts(&self, layout: &Layout, depth: usize, counts: &Counts, whole: u128) -> Vec<Part> {
         let groups = self.shares();
-        let whole = self.whole();
         let parts = layout.domains(depth).map(|domain| {
             let holds = groups.iter().fold(0_u128, |sum, (at, count, share)| {
                 let pods = u128::from(counts.of(*at, &domain).min(*count));
