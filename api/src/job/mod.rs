@@ -385,6 +385,18 @@ impl TrainingJobSpec {
         self.task_groups.iter().find(|group| group.name == name)
     }
 
+    /// The level of a Topology of which the pods of a group must be in one domain, and true
+    /// where the group asks for it: its level is finer than that of the job.
+    #[must_use]
+    pub fn required_level(&self, group: &str) -> Option<(&str, bool)> {
+        let of_group = self.group(group).and_then(|group| group.topology.as_ref());
+        let own = of_group.and_then(|topology| topology.required.as_deref());
+        let of_job = self.topology.as_ref();
+        let whole = of_job.and_then(|topology| topology.required.as_deref());
+        own.map(|level| (level, true))
+            .or_else(|| Some((whole?, false)))
+    }
+
     /// Whose success is the job's. Where none is given: that of rank 0 if there are pods
     /// that never end by themselves, a launcher's workers or servers, else everyone's.
     #[must_use]

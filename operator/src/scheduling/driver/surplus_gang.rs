@@ -44,15 +44,10 @@ impl Driver {
         group: &str,
     ) -> Option<BTreeMap<String, String>> {
         let spec = run.job.compiled().job().spec();
-        let of_group = spec.group(group).and_then(|group| group.topology.as_ref());
-        // The level of the group is the finer one.
-        let group_level = of_group.and_then(|topology| topology.required.as_ref());
-        let of_job = spec.topology.as_ref();
-        let job_level = of_job.and_then(|topology| topology.required.as_ref());
-        let Some(level) = group_level.or(job_level) else {
+        let Some((level, is_of_group)) = spec.required_level(group) else {
             return Some(BTreeMap::new());
         };
-        let is_own = |a: &&Assignment| group_level.is_none() || a.group == group;
+        let is_own = |a: &&Assignment| !is_of_group || a.group == group;
         let own: Vec<_> = plan.assignments.iter().filter(is_own).collect();
         // Without a pod in the gang, the group takes the domain of the first other group.
         let nodes = match own.is_empty() {

@@ -46,16 +46,12 @@ fn is_elastic(job: &CompiledJob, group: &CompiledGroup) -> bool {
 /// The pods of a job beyond its gang, by group and index.
 pub(super) fn surplus(job: &CompiledJob, ticket: &Ticket, draws: &[Draw]) -> Vec<SurplusPod> {
     let spec = job.job().spec();
-    let whole = spec.topology.as_ref();
-    let whole = whole.and_then(|request| request.required.as_ref());
     let mut pods = Vec::new();
     for group in job.groups() {
-        let written = spec.group(group.name());
-        let own = written.and_then(|group| group.topology.as_ref());
-        let own = own.and_then(|request| request.required.as_ref());
-        let level = own.or(whole).map(|level| RequiredLevel {
-            name: level.clone(),
-            is_of_group: own.is_some(),
+        let level = spec.required_level(group.name());
+        let level = level.map(|(name, is_of_group)| RequiredLevel {
+            name: name.to_owned(),
+            is_of_group,
         });
         for index in group.gang_size()..group.replicas() {
             let member = Member {
