@@ -137,6 +137,13 @@ mod tests {
     /// Path of the words that a condition's status may have.
     const CONDITION_STATUS: &str = "/conditions/items/properties/status/enum";
 
+    /// Shows each value of each CRD, with its path.
+    fn walk_all(mut see: impl FnMut(&str, &Value)) {
+        for crd in all() {
+            walk(&serde_json::to_value(&crd).unwrap(), "", &mut see);
+        }
+    }
+
     fn walk(value: &Value, path: &str, visit: &mut impl FnMut(&str, &Value)) {
         visit(path, value);
         match value {
@@ -176,20 +183,17 @@ mod tests {
     fn no_name_is_a_boolean() {
         let booleans = ["y", "n", "yes", "no", "on", "off", "true", "false", "null"];
         let is_one = |word: &str| booleans.contains(&word.to_ascii_lowercase().as_str());
-        for crd in all() {
-            let json = serde_json::to_value(&crd).unwrap();
-            walk(&json, "", &mut |path, value| {
-                if let (true, Value::Object(fields)) = (path.ends_with("/properties"), value) {
-                    let named = fields.keys().find(|name| is_one(name));
-                    assert_eq!(named, None, "{path}");
-                }
-                // The status words of a condition are Kubernetes' own; they are quoted strings.
-                let word = value.as_str().filter(|word| is_one(word));
-                let word =
-                    word.filter(|_| path.ends_with("/enum") && !path.ends_with(CONDITION_STATUS));
-                assert_eq!(word, None, "{path}");
-            });
-        }
+        walk_all(|path, value| {
+            if let (true, Value::Object(fields)) = (path.ends_with("/properties"), value) {
+                let named = fields.keys().find(|name| is_one(name));
+                assert_eq!(named, None, "{path}");
+            }
+            // The status words of a condition are Kubernetes' own; they are quoted strings.
+            let word = value.as_str().filter(|word| is_one(word));
+            let word =
+                word.filter(|_| path.ends_with("/enum") && !path.ends_with(CONDITION_STATUS));
+            assert_eq!(word, None, "{path}");
+        });
     }
 
     /// Helm does not upgrade CRDs: a new word of the operator must not be refused by an old one.
@@ -214,35 +218,29 @@ mod tests {
 
     #[test]
     fn no_field_takes_null_and_every_list_says_how_it_merges() {
-        for crd in all() {
-            let json = serde_json::to_value(&crd).unwrap();
-            walk(&json, "", &mut |path, value| {
-                assert!(!path.ends_with("/nullable"), "{path}");
-                let is_list = value["type"] == "array" && !path.ends_with("/properties");
-                assert!(
-                    !is_list || value["x-kubernetes-list-type"].is_string(),
-                    "{path}"
-                );
-            });
-        }
+        walk_all(|path, value| {
+            assert!(!path.ends_with("/nullable"), "{path}");
+            let is_list = value["type"] == "array" && !path.ends_with("/properties");
+            assert!(
+                !is_list || value["x-kubernetes-list-type"].is_string(),
+                "{path}"
+            );
+        });
     }
 
     #[test]
     fn conditions_are_those_of_metav1() {
         let mut conditions = 0;
-        for crd in all() {
-            let json = serde_json::to_value(&crd).unwrap();
-            walk(&json, "", &mut |path, value| {
-                if path.ends_with("/conditions") && value["type"] == "array" {
-                    conditions += 1;
-                    let fields = &value["items"]["properties"];
-                    assert_eq!(fields["status"]["enum"][2], "Unknown", "{path}");
-                    assert_eq!(fields["reason"]["minLength"], 1, "{path}");
-                    assert_eq!(fields["type"]["maxLength"], 316, "{path}");
-                    assert_eq!(value["x-kubernetes-list-map-keys"][0], "type", "{path}");
-                }
-            });
-        }
+        walk_all(|path, value| {
+            if path.ends_with("/conditions") && value["type"] == "array" {
+                conditions += 1;
+                let fields = &value["items"]["properties"];
+                assert_eq!(fields["status"]["enum"][2], "Unknown", "{path}");
+                assert_eq!(fields["reason"]["minLength"], 1, "{path}");
+                assert_eq!(fields["type"]["maxLength"], 316, "{path}");
+                assert_eq!(value["x-kubernetes-list-map-keys"][0], "type", "{path}");
+            }
+        });
         assert_eq!(
             conditions, 6,
             "jobs, queues, profiles, and policies of three kinds"

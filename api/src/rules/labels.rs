@@ -7,14 +7,17 @@ use super::names::is_name;
 use crate::names::is_reserved_key;
 use crate::topology::{TopologyLevel, TopologyRequest};
 
+/// A qualified name as of Kubernetes: the key of a label.
+const QUALIFIED_NAME: &str = "self.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$')";
+
 /// The name of a level of a topology.
 pub const TOPOLOGY_LEVEL: Rule = Rule::new(
-    "self.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$')",
+    QUALIFIED_NAME,
     "must be the name of a level of a Topology, such as rack or topology.kubernetes.io/zone: an optional domain and /, then at most 63 letters, digits, -, _ and .",
 );
 /// The label of a level of a topology.
 pub const LEVEL_LABEL: Rule = Rule::new(
-    "self.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$')",
+    QUALIFIED_NAME,
     "must be the key of a node label, such as topology.kubernetes.io/zone: an optional domain and /, then at most 63 letters, digits, -, _ and .",
 );
 /// Each level of a topology has a name of its own.
