@@ -18,8 +18,8 @@ pub struct AwaitedPods {
     /// Rounds in which pods of the group were replaced. A pod carries its round, and the operator
     /// deletes a pod of an earlier round.
     pub round: i64,
-    /// The last round that counted against a limit. What is of an earlier one, and fails a moment
-    /// later, failed by the same.
+    /// Last round that counted against a limit. A pod of an earlier round that fails a moment
+    /// later failed by the same cause, and does not count again.
     pub counted_round: i64,
     /// Task groups whose pods wait for those of others (`dependsOn`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
