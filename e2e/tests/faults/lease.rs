@@ -25,8 +25,8 @@ use super::{held, program};
 const DURATION: Duration = Duration::from_secs(2);
 /// The most that a request of an operator takes.
 const REQUEST: Duration = Duration::from_secs(15);
-/// What taking over takes beside the lease and a last request of the old leader: a look now and
-/// then, and the placing. A simulated kubelet starts a pod at once.
+/// How long a new leader needs to fill its caches and to place a job. A simulated kubelet starts a
+/// pod at once.
 const MARGIN: Duration = Duration::from_secs(5);
 
 /// For how long the lease is good where nobody says otherwise: that of the chart.
@@ -80,7 +80,9 @@ async fn leads(control_plane: &ControlPlane, operator: &Operator) {
 async fn goes_on(site: &Site, name: &str, fault: Instant, lease: Duration) {
     site.submit(name, 8, 1).await;
     let runs = |job: &TrainingJob| phase(job) == Some(JobPhase::Running);
-    let bound = lease + REQUEST.min(lease) + MARGIN;
+    // A candidate looks at the lease five times in its duration: so much later than the last
+    // renewal it may begin to count.
+    let bound = lease / 5 + lease + REQUEST.min(lease) + MARGIN;
     let left = bound.saturating_sub(fault.elapsed());
     let placed = wait_for(&site.api(), name, left, runs).await;
     placed.unwrap_or_else(|error| panic!("{bound:?} after the fault: {error:#}"));

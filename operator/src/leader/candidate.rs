@@ -21,6 +21,37 @@ const REQUEST_SECONDS: &str = "trellis.dev/request-seconds";
 /// How long the lease may be refused until that counts as an error of the installation.
 const REFUSED_FOR_GOOD: Duration = Duration::from_secs(60);
 
+/// Result of one look at the lease.
+enum Attempt {
+    /// The lease is ours.
+    Taken(Box<(Leadership, Lease)>),
+    /// The lease may be free after this time: look again then.
+    LookAgainIn(Duration),
+}
+
+/// The version of a lease, and since when this process has seen no other.
+///
+/// A candidate reads no clock of another machine: the lease is over when it has not changed for
+/// its duration by the clock of the candidate.
+#[derive(Default)]
+struct Unchanged(Option<(String, Instant)>);
+
+impl Unchanged {
+    /// How much of `needed` is left at `now`, for a lease that is seen at `version`. Zero when the
+    /// lease has not changed for so long.
+    fn left(&mut self, version: &str, now: Instant, needed: Duration) -> Duration {
+        match &self.0 {
+            Some((before, since)) if before == version => {
+                needed.saturating_sub(now.saturating_duration_since(*since))
+            }
+            _ => {
+                self.0 = Some((version.to_owned(), now));
+                needed
+            }
+        }
+    }
+}
+
 /// One candidate for the lease.
 pub struct Candidate {
     api: Api<Lease>,
@@ -44,13 +75,12 @@ impl Candidate {
     /// # Errors
     /// Only what no waiting mends: the lease may not be read or written at all.
     pub async fn acquire(&self) -> anyhow::Result<(Leadership, Lease)> {
-        let pause = self.duration.checked_div(5).unwrap_or(self.duration);
-        let mut seen: Option<(String, Instant)> = None;
+        let mut unchanged = Unchanged::default();
         let mut refused: Option<Instant> = None;
         loop {
-            match self.try_acquire(&mut seen).await {
-                Ok(Some(leadership)) => return Ok(leadership),
-                Ok(None) => {}
+            let pause = match self.try_acquire(&mut unchanged).await {
+                Ok(Attempt::Taken(taken)) => return Ok(*taken),
+                Ok(Attempt::LookAgainIn(pause)) => pause,
                 // A server that has just started knows no roles yet: only what stays so is an error.
                 Err(kube::Error::Api(status)) if status.code == 403 || status.code == 404 => {
                     let since = *refused.get_or_insert_with(Instant::now);
@@ -64,20 +94,20 @@ impl Candidate {
                         error = status.message,
                         "the lease was not taken: its namespace must be there (--namespace), and the roles of the chart"
                     );
-                    tokio::time::sleep(pause).await;
+                    tokio::time::sleep(self.pause()).await;
                     continue;
                 }
-                Err(error) => debug!(%error, "the lease was not taken"),
-            }
+                Err(error) => {
+                    debug!(%error, "the lease was not taken");
+                    self.pause()
+                }
+            };
             refused = None;
             tokio::time::sleep(pause).await;
         }
     }
 
-    async fn try_acquire(
-        &self,
-        seen: &mut Option<(String, Instant)>,
-    ) -> kube::Result<Option<(Leadership, Lease)>> {
+    async fn try_acquire(&self, unchanged: &mut Unchanged) -> kube::Result<Attempt> {
         let Some(mut lease) = self.api.get_opt(LEASE_NAME).await? else {
             let asked = Instant::now();
             let lease = Lease {
@@ -89,10 +119,12 @@ impl Candidate {
             };
             let lease = self.published(lease);
             let lease = match self.api.create(&PostParams::default(), &lease).await {
-                Err(kube::Error::Api(status)) if status.code == 409 => return Ok(None),
+                Err(kube::Error::Api(status)) if status.code == 409 => {
+                    return Ok(Attempt::LookAgainIn(self.pause()));
+                }
                 other => other?,
             };
-            return Ok(Some(self.leads(lease, asked)));
+            return Ok(self.taken(lease, asked));
         };
         let spec = lease.spec.clone().unwrap_or_default();
         let version = lease.metadata.resource_version.clone().unwrap_or_default();
@@ -101,15 +133,9 @@ impl Candidate {
             .as_deref()
             .is_some_and(|h| !h.is_empty());
         if held {
-            let observed = match seen {
-                Some((before, since)) if *before == version => *since,
-                _ => {
-                    *seen = Some((version, Instant::now()));
-                    return Ok(None);
-                }
-            };
-            if observed.elapsed() < self.over_after(&lease) {
-                return Ok(None);
+            let left = unchanged.left(&version, Instant::now(), self.over_after(&lease));
+            if !left.is_zero() {
+                return Ok(Attempt::LookAgainIn(left.min(self.pause())));
             }
         }
         let transitions = spec.lease_transitions.unwrap_or(0).saturating_add(1);
@@ -121,9 +147,16 @@ impl Candidate {
             .replace(LEASE_NAME, &PostParams::default(), &lease)
             .await
         {
-            Err(kube::Error::Api(status)) if status.code == 409 => Ok(None),
-            other => Ok(Some(self.leads(other?, asked))),
+            Err(kube::Error::Api(status)) if status.code == 409 => {
+                Ok(Attempt::LookAgainIn(self.pause()))
+            }
+            other => Ok(self.taken(other?, asked)),
         }
+    }
+
+    /// The longest time between two looks at the lease.
+    fn pause(&self) -> Duration {
+        self.duration.checked_div(5).unwrap_or(self.duration)
     }
 
     /// How long a lease must not have changed until its holder is done: it has run
@@ -150,12 +183,12 @@ impl Candidate {
         lease
     }
 
-    fn leads(&self, lease: Lease, asked: Instant) -> (Leadership, Lease) {
+    fn taken(&self, lease: Lease, asked: Instant) -> Attempt {
         let epoch = epoch_of(transitions(&lease));
         let leadership = Leadership::new(epoch, asked, self.duration);
         leadership.extend(asked, self.duration);
         info!(epoch = epoch.0, identity = %self.identity, "leading");
-        (leadership, lease)
+        Attempt::Taken(Box::new((leadership, lease)))
     }
 
     fn spec(&self, transitions: i32) -> LeaseSpec {
@@ -260,6 +293,21 @@ impl Candidate {
 mod tests {
     use super::*;
     use crate::leader::Epoch;
+
+    #[test]
+    fn a_candidate_looks_again_when_the_lease_may_be_over() {
+        let over = Duration::from_secs(30);
+        let start = Instant::now();
+        let mut unchanged = Unchanged::default();
+        let mut left = |version: &str, seconds: u64| {
+            let left = unchanged.left(version, start + Duration::from_secs(seconds), over);
+            left.as_secs()
+        };
+        assert_eq!((left("1", 0), left("1", 3), left("1", 29)), (30, 27, 1));
+        // A renewed lease is waited for from the look that shows the renewal.
+        assert_eq!((left("2", 31), left("2", 59)), (30, 2));
+        assert_eq!((left("2", 61), left("2", 90)), (0, 0));
+    }
 
     #[tokio::test]
     async fn who_comes_next_waits_for_the_requests_of_the_holder() {
