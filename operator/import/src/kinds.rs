@@ -127,6 +127,14 @@ pub fn known() -> Vec<String> {
         .collect()
 }
 
+/// True if documents of this group and kind can be turned.
+#[must_use]
+pub fn is_known(document: &Document) -> bool {
+    let (group, _) = group_and_version(document);
+    let mut kinds = KINDS.iter();
+    kinds.any(|(of, _, kind, _)| *of == group && *kind == document.kind)
+}
+
 /// Kind, namespace and name, as people say it.
 pub(crate) fn title(document: &Document, value: &Value) -> String {
     let word = |key: &str| {

@@ -323,6 +323,35 @@ fn a_dump_may_hold_more_than_a_plan_looks_at() {
     );
 }
 
+/// Kueue's kinds mean what ours mean, so a dump that holds them changes a plan in the eyes of its
+/// reader: the plan says that it reads none of them.
+#[test]
+fn an_object_of_another_system_is_named_with_the_way_to_turn_it() {
+    let foreign = "---\napiVersion: kueue.x-k8s.io/v1beta2\nkind: ResourceFlavor\nmetadata: {name: x}\n---\napiVersion: batch/v1\nkind: Job\nmetadata: {name: x}\n";
+    let note = |file: &str, what: &str| {
+        format!(
+            "note: {file}: {what} is not read: turn it into an object of Trellis with `trellis import`\n"
+        )
+    };
+    let flavor = "ResourceFlavor of kueue.x-k8s.io/v1beta2";
+    let dump = beside(foreign, &["job.yaml"]);
+    assert_eq!((dump.code, dump.err), (0, note("<stdin>", flavor)));
+    let input = format!("{}{foreign}", file("job.yaml"));
+    let run = plan_with(&["--nodes", "nodes.yaml", "-f", "-"], &input);
+    let both = [note("<stdin>", flavor), note("<stdin>", "Job of batch/v1")].concat();
+    assert_eq!((run.code, run.err), (0, both));
+
+    let only = "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nmetadata: {name: x}\n";
+    let run = plan_with(&["--nodes", "nodes.yaml", "-f", "-"], only);
+    assert_eq!(
+        (run.code, run.err.as_str()),
+        (
+            2,
+            "error: <stdin>: holds no TrainingJob: turn PyTorchJob of kubeflow.org/v1 into one with `trellis import`\n"
+        )
+    );
+}
+
 /// What runs keeps its place, whatever would go first if all began anew.
 #[test]
 fn who_holds_a_place_keeps_it() {

@@ -280,9 +280,22 @@ fn what_is_not_looked_at_is_noted_once() {
     let text = [scenario(&events), group("x"), group("y")].concat();
     let run = simulate_text(&text, &[]);
     assert_eq!(run.code, 0, "{run:?}");
+    assert_eq!(run.err, "note: <stdin>: PodGroup is not looked at\n");
+}
+
+/// A ClusterQueue would be taken for a TrainingQueue by a reader: the simulation says that it
+/// reads neither it nor any other object of Kueue.
+#[test]
+fn an_object_of_another_system_is_named_with_the_way_to_turn_it() {
+    let foreign = "---\napiVersion: kueue.x-k8s.io/v1beta2\nkind: ClusterQueue\nmetadata: {name: q}\nspec: {}\n";
+    let events = format!("  - {{at: 0s, apply: {}, runtime: 1s}}\n", job("a", 1));
+    let run = simulate_text(&[&scenario(&events), foreign].concat(), &[]);
     assert_eq!(
-        run.err,
-        "note: <stdin>: a simulation does not look at PodGroup\n"
+        (run.code, run.err.as_str()),
+        (
+            0,
+            "note: <stdin>: ClusterQueue of kueue.x-k8s.io/v1beta2 is not read: turn it into an object of Trellis with `trellis import`\n"
+        )
     );
 }
 

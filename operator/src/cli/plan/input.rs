@@ -36,6 +36,8 @@ pub(in crate::cli) struct Input {
     pub(in crate::cli) problems: Vec<Problem>,
     /// What the user might not expect.
     pub(in crate::cli) notes: Vec<String>,
+    /// The first object of the files with jobs that `trellis import` could turn.
+    pub(in crate::cli) importable: Option<String>,
 }
 
 impl Input {
@@ -57,9 +59,13 @@ impl Input {
         }
         if input.jobs.is_empty() && input.problems.is_empty() {
             let files: Vec<_> = files.iter().map(|f| shown(f)).collect();
-            let message = "holds no TrainingJob: name a file by -f that does";
-            let problem = Problem::of_file(message).in_file(files.join(", "));
-            input.problems.push(problem);
+            let problem = Problem::of_file(match &input.importable {
+                Some(what) => {
+                    format!("holds no TrainingJob: turn {what} into one with `trellis import`")
+                }
+                None => "holds no TrainingJob: name a file by -f that does".to_owned(),
+            });
+            input.problems.push(problem.in_file(files.join(", ")));
         }
         input
     }
@@ -106,12 +112,14 @@ impl Input {
             Ok(false) if ours || (to_plan && document.kind == "TrainingJob") => {
                 self.problems.push(no_kind(&document).in_file(file));
             }
-            Ok(false) if to_plan => {
-                let kind = &document.kind;
-                self.notes.push(format!("{file}: {kind} is not looked at"));
+            Ok(false) => {
+                let note = not_read(&document, to_plan).map(|note| format!("{file}: {note}"));
+                // A dump holds many objects of a kind.
+                self.notes.extend(note.filter(|n| !self.notes.contains(n)));
+                if to_plan && self.importable.is_none() {
+                    self.importable = importable(&document);
+                }
             }
-            // A dump of a cluster holds what it holds.
-            Ok(false) => {}
             Err(problems) => self.wrong(problems, file),
         }
     }
@@ -119,6 +127,27 @@ impl Input {
     fn wrong(&mut self, problems: document::Problems, file: &str) {
         let problems = problems.into_iter().map(|p| p.in_file(file));
         self.problems.extend(problems);
+    }
+}
+
+/// Kind and version of an object that `trellis import` can turn.
+fn importable(document: &Document) -> Option<String> {
+    let Document {
+        kind, api_version, ..
+    } = document;
+    trellis_import::is_known(document).then(|| format!("{kind} of {api_version}"))
+}
+
+/// The note on an object that no plan and no simulation reads. An object of a dump
+/// of a cluster is worth a note only where an object of Trellis would mean the same: the cluster
+/// may hold anything else.
+pub(in crate::cli) fn not_read(document: &Document, in_file_of_jobs: bool) -> Option<String> {
+    let is_native = document.api_version.starts_with("batch/");
+    match importable(document) {
+        Some(what) if in_file_of_jobs || !is_native => Some(format!(
+            "{what} is not read: turn it into an object of Trellis with `trellis import`"
+        )),
+        _ => in_file_of_jobs.then(|| format!("{} is not looked at", document.kind)),
     }
 }
 

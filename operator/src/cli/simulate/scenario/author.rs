@@ -13,6 +13,7 @@ use trellis_scheduler::{NodeName, Time};
 use super::pods::GroupPods;
 use super::queued::queued;
 use super::{Event, expects};
+use crate::cli::plan::input::not_read;
 use crate::cli::plan::judge::never_preempts;
 use crate::cli::plan::namespaces;
 use crate::cli::plan::snapshot::Snapshot;
@@ -135,12 +136,10 @@ impl Author {
                     self.problems.push(source.problem("kind", message));
                 }
                 Ok(false) => {
-                    let (file, kind) = (&source.file, &source.document.kind);
-                    let note = format!("{file}: a simulation does not look at {kind}");
-                    // A dump holds many.
-                    if !self.notes.contains(&note) {
-                        self.notes.push(note);
-                    }
+                    let note = not_read(&source.document, true);
+                    let note = note.map(|note| format!("{}: {note}", source.file));
+                    // A dump holds many objects of a kind.
+                    self.notes.extend(note.filter(|n| !self.notes.contains(n)));
                 }
                 Err(problems) => self.problems.extend(problems),
             }
