@@ -155,6 +155,7 @@ mod tests {
 
     use super::*;
     use crate::constraints::LabelDomain;
+    use crate::resources::Resources;
 
     fn taint(key: &str, value: &str, effect: TaintEffect) -> Taint {
         Taint {
@@ -176,6 +177,33 @@ mod tests {
             value: value.into(),
             effect,
         }
+    }
+
+    fn labels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        let pairs = pairs.iter();
+        pairs
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+            .collect()
+    }
+
+    #[test]
+    fn domain_narrows_what_a_selector_asks_for_and_never_replaces_it() {
+        let node = |rack: &str| Node {
+            labels: labels(&[("rack", rack), ("zone", "a")]),
+            ..Node::new(NodeName::new(rack), Resources::default())
+        };
+        let met = |selector: &[(&str, &str)], domain: &[(&str, &str)]| {
+            let mut constraints = Constraints {
+                node_selector: labels(selector),
+                ..Constraints::default()
+            };
+            constraints.narrow_to(&labels(domain));
+            ["r1", "r2"].map(|rack| constraints.are_met_by(&node(rack)))
+        };
+        assert_eq!(met(&[("zone", "a")], &[("rack", "r2")]), [false, true]);
+        assert_eq!(met(&[("rack", "r2")], &[("rack", "r2")]), [false, true]);
+        assert_eq!(met(&[("rack", "r1")], &[("rack", "r2")]), [false, false]);
+        assert_eq!(met(&[("rack", "r1")], &[]), [true, false]);
     }
 
     #[test]

@@ -26,6 +26,20 @@ pub struct Constraints {
     pub kept_out: BTreeSet<LabelDomain>,
 }
 
+impl Constraints {
+    /// Keeps the pods to nodes that bear these labels, beside all that the pods ask for
+    /// themselves. Where the pods' node selector asks for another value, no node is left.
+    pub fn narrow_to(&mut self, labels: &BTreeMap<String, String>) {
+        for (key, value) in labels {
+            let own = self.node_selector.entry(key.clone());
+            if own.or_insert_with(|| value.clone()) != value {
+                // A term without expressions matches nothing.
+                self.required = vec![NodeSelectorTerm::default()];
+            }
+        }
+    }
+}
+
 /// The nodes that bear a label with a value.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct LabelDomain {

@@ -258,7 +258,7 @@ impl Driver {
         let near = self.domain_labels(run, plan, &member.group)?;
         let mut gang = self.surplus_gang(job, run, plan, member)?;
         for group in &mut gang.groups {
-            group.constraints.node_selector.extend(near.clone());
+            group.constraints.narrow_to(&near);
         }
         self.engine.apply_gang(gang);
         let state = self.gangs.get_mut(job)?;

@@ -87,7 +87,7 @@ pub fn waiting(unit: &Key, group: Option<&PodGroupSpec>, asks: &Asks, ticket: &T
     let groups = asks.groups.iter().enumerate().map(|(number, alike)| {
         let name = group_name(number);
         let mut constraints = alike.constraints.clone();
-        constraints.node_selector.extend(ticket.near.clone());
+        constraints.narrow_to(&ticket.near);
         TaskGroup {
             device: device(&alike.request),
             constraints,

@@ -111,7 +111,7 @@ impl Runner<'_, '_> {
             if !flavors.is_empty() {
                 group.flavors = flavors;
             }
-            group.constraints.node_selector.extend(near.clone());
+            group.constraints.narrow_to(&near);
         }
         Some(gang)
     }
