@@ -12,9 +12,7 @@ use kube::core::PartialObjectMeta;
 use serde_json::json;
 use tokio::sync::oneshot;
 use tracing::{debug, warn};
-use trellis_api::queue::{
-    DEFAULT_FLAVOR, DecayedUsage, FlavorUsage, InternalQueueStatus, QueueStatus, StopPolicy,
-};
+use trellis_api::queue::{DecayedUsage, FlavorUsage, InternalQueueStatus, QueueStatus, StopPolicy};
 use trellis_api::{Reason, TrainingQueue, names};
 use trellis_scheduler::{QueueName, QueueStanding};
 
@@ -84,9 +82,7 @@ async fn write(
 ) -> Result<(), WriteError> {
     let name = queue.metadata.name.as_deref().unwrap_or_default();
     let before = queue.status.clone().unwrap_or_default();
-    let is_there = |flavor: &str| {
-        flavor == DEFAULT_FLAVOR || world.flavors.get(&Key::new("", flavor)).is_some()
-    };
+    let is_there = |flavor: &str| world.has_flavor(flavor);
     let now = Timestamp::now();
     let mut after = status(queue, (report, bypassed_by), is_there, now);
     after

@@ -68,9 +68,13 @@ pub async fn keep_quota_status(world: Arc<World>, commands: Commands) {
                 let kept = ledger::keep(&world, &commands, &object, &report).await;
                 note(kept, &policy, "its ledger was not written");
             }
+            let faults = Faults {
+                spec: fault,
+                flavor: without_flavor(&object, |flavor| world.has_flavor(flavor)),
+            };
             let now = Timestamp::now();
             let before = written.get(&policy).copied();
-            if let Some(patch) = patch_of(&policy, &object, fault, &report, (before, now)) {
+            if let Some(patch) = patch_of(&policy, &object, faults, &report, (before, now)) {
                 let answer = write(&world, &commands, &policy, &patch).await;
                 if answer.is_ok() {
                     written.insert(policy.clone(), now);
@@ -79,6 +83,25 @@ pub async fn keep_quota_status(world: Arc<World>, commands: Commands) {
             }
         }
     }
+}
+
+/// The faults of a policy that do not depend on what is held of its limits.
+#[derive(Default)]
+struct Faults {
+    /// Why the policy cannot be used at all.
+    spec: Option<String>,
+    /// The first limit of a flavor that does not exist.
+    flavor: Option<String>,
+}
+
+/// The fault of the first limit of a policy that names a flavor that does not exist.
+fn without_flavor(object: &QuotaPolicy, exists: impl Fn(&str) -> bool) -> Option<String> {
+    let limits = object.spec.limits.resources.iter().enumerate();
+    let mut named = limits.filter_map(|(at, limit)| Some((at, limit.flavor.as_deref()?)));
+    let (at, flavor) = named.find(|(_, flavor)| !exists(flavor))?;
+    Some(format!(
+        "spec.limits.resources[{at}] limits nothing: there is no ResourceFlavor {flavor:?}; create it, or correct the name"
+    ))
 }
 
 /// Logs a write that did not succeed.
@@ -125,12 +148,12 @@ async fn write(
 fn patch_of(
     name: &str,
     object: &QuotaPolicy,
-    fault: Option<String>,
+    faults: Faults,
     report: &LimitsReport,
     (written, now): (Option<Timestamp>, Timestamp),
 ) -> Option<Value> {
     let before = object.status.clone().unwrap_or_default();
-    let after = status(name, object, fault, report, now);
+    let after = status(name, object, faults, report, now);
     let is_recent = written.is_some_and(|at| now.duration_since(at) < BURNT_EVERY);
     let is_news = match is_recent {
         true => without_hours(&before) != without_hours(&after),
@@ -162,7 +185,7 @@ fn without_hours(status: &QuotaPolicyStatus) -> QuotaPolicyStatus {
 fn status(
     name: &str,
     object: &QuotaPolicy,
-    fault: Option<String>,
+    faults: Faults,
     report: &LimitsReport,
     now: Timestamp,
 ) -> QuotaPolicyStatus {
@@ -197,28 +220,34 @@ fn status(
         gpu_hours_left: hours_left(name, report),
         conditions: conditions(
             object.metadata.generation,
-            fault,
-            degraded(name, report),
+            faults.spec,
+            degraded(name, faults.flavor, report),
             &before,
             now,
         ),
     }
 }
 
-/// A fault of the accounts of a policy: its ledger cannot be read, or what is held of a limit is
-/// not what is counted anew.
-fn degraded(name: &str, report: &LimitsReport) -> Option<(Reason, String)> {
+/// Why limits of a policy do not count what they should: its ledger cannot be read, what is held of
+/// a limit is not what is counted anew, or a limit names a flavor that does not exist.
+fn degraded(
+    name: &str,
+    missing_flavor: Option<String>,
+    report: &LimitsReport,
+) -> Option<(Reason, String)> {
     if let Some(why) = report.unreadable_ledgers.get(name) {
         let message = format!(
             "QuotaLedger {name:?} cannot be read ({why}): no job that needs GPUs starts; correct it, or delete it to begin with nothing burnt"
         );
         return Some((Reason::LedgerUnreadable, message));
     }
-    let limit = report.wrong.iter().find(|limit| limit.policy == name)?;
-    let message = format!(
-        "{limit}: what is held of it is not what is counted anew; the operator's log has it too"
-    );
-    Some((Reason::LedgerMismatch, message))
+    if let Some(limit) = report.wrong.iter().find(|limit| limit.policy == name) {
+        let message = format!(
+            "{limit}: what is held of it is not what is counted anew; the operator's log has it too"
+        );
+        return Some((Reason::LedgerMismatch, message));
+    }
+    missing_flavor.map(|message| (Reason::FlavorNotFound, message))
 }
 
 /// Whole GPU-hours that are left to the holder that has least. None: they are not limited.
@@ -328,6 +357,7 @@ fn conditions(
 
 #[cfg(test)]
 mod tests {
+    use trellis_api::quota_policy::ResourceLimit;
     use trellis_policies::quota::{Burnt, Holder};
 
     use super::*;
@@ -346,7 +376,13 @@ mod tests {
         let mut report = LimitsReport::default();
         let why = "spec.entries[0].gpuSeconds is negative".to_owned();
         report.unreadable_ledgers.insert("p".to_owned(), why);
-        let status = status("p", &policy(), None, &report, Timestamp::UNIX_EPOCH);
+        let status = status(
+            "p",
+            &policy(),
+            Faults::default(),
+            &report,
+            Timestamp::UNIX_EPOCH,
+        );
         assert_eq!(status.gpu_hours_left, Some(whole(0)));
         let of = |type_: &str| status.conditions.iter().find(|c| c.type_ == type_).unwrap();
         let degraded = of("Degraded");
@@ -360,6 +396,38 @@ mod tests {
                 .contains("QuotaLedger \"p\" cannot be read (spec.entries[0]")
         );
         assert_eq!(of("Active").status, "True");
+    }
+
+    #[test]
+    fn limit_of_a_flavor_that_does_not_exist_degrades_the_policy() {
+        let mut object = policy();
+        let limit = |flavor: Option<&str>| ResourceLimit {
+            resource: "cpu".to_owned(),
+            flavor: flavor.map(str::to_owned),
+            ..ResourceLimit::default()
+        };
+        object.spec.limits.resources = vec![limit(None), limit(Some("a100")), limit(Some("h10"))];
+        let degraded = |flavors: &[&str]| {
+            let faults = Faults {
+                spec: None,
+                flavor: without_flavor(&object, |flavor| flavors.contains(&flavor)),
+            };
+            let report = LimitsReport::default();
+            let status = status("p", &object, faults, &report, Timestamp::UNIX_EPOCH);
+            let mut conditions = status.conditions.into_iter();
+            let degraded = conditions.find(|c| c.type_ == "Degraded").unwrap();
+            (degraded.status, degraded.reason, degraded.message)
+        };
+        let of_a_typo = degraded(&["a100"]);
+        assert_eq!(
+            (of_a_typo.0.as_str(), of_a_typo.1.as_str()),
+            ("True", "FlavorNotFound")
+        );
+        assert_eq!(
+            of_a_typo.2,
+            "spec.limits.resources[2] limits nothing: there is no ResourceFlavor \"h10\"; create it, or correct the name"
+        );
+        assert_eq!(degraded(&["a100", "h10"]).0, "False");
     }
 
     #[test]
@@ -382,16 +450,14 @@ mod tests {
         };
         let at = |second| Timestamp::from_second(second).unwrap();
         let mut object = policy();
-        object.status = Some(status("p", &object, None, &report(1), at(0)));
+        object.status = Some(status("p", &object, Faults::default(), &report(1), at(0)));
         let patch = |hours, fault: Option<&str>, second| {
             let times = (Some(at(0)), at(second));
-            patch_of(
-                "p",
-                &object,
-                fault.map(str::to_owned),
-                &report(hours),
-                times,
-            )
+            let faults = Faults {
+                spec: fault.map(str::to_owned),
+                flavor: None,
+            };
+            patch_of("p", &object, faults, &report(hours), times)
         };
         assert_eq!(patch(1, None, 600), None);
         assert_eq!(patch(2, None, 59), None);

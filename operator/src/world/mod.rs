@@ -26,6 +26,7 @@ use kube::Resource;
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::Notify;
 use tokio::time::Instant;
+use trellis_api::queue::DEFAULT_FLAVOR;
 use trellis_api::{PodGroup, Reason, ResourceFlavor, Topology, TrainingJob, TrainingQueue};
 
 use crate::controller::WorkQueue;
@@ -294,6 +295,13 @@ impl World {
         let ages = pulses.iter().map(|(kind, pulse)| (pulse.age(), kind));
         let (age, kind) = ages.max()?;
         (age >= UNSEEN).then(|| kind.clone())
+    }
+
+    /// True if a flavor can be used: a ResourceFlavor has the name, or it is the default flavor,
+    /// which needs none.
+    #[must_use]
+    pub fn has_flavor(&self, flavor: &str) -> bool {
+        flavor == DEFAULT_FLAVOR || self.flavors.get(&Key::new("", flavor)).is_some()
     }
 
     /// Labels of a namespace. None: the watch has not shown it, and an absent label says nothing.
