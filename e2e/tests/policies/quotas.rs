@@ -206,7 +206,7 @@ async fn limits_hold_over_a_restart_and_burnt_hours_are_remembered() {
     assert_eq!(reason(&waits), "QuotaPolicyExceeded");
     let says = message(&waits);
     assert!(
-        says.contains("gpuHours: all of it is burnt, and nothing starts until"),
+        says.contains("its 1 GPU hour is burnt, and nothing starts until"),
         "{says}"
     );
     guest_waits(&site).await;

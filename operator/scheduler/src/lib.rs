@@ -85,7 +85,7 @@ pub use ids::{
     FlavorName, GangId, GroupName, LimitName, NodeName, PodKey, QueueName, ResourceName,
     TopologyName,
 };
-pub use limits::{Draw, Drawn};
+pub use limits::{Closure, Draw, Drawn};
 pub use node::{Node, Taint, TaintEffect};
 pub use placement::{GroupPlacement, History, Placement};
 pub use predict::Predictor;

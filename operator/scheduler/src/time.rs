@@ -70,11 +70,15 @@ const fn civil(days: i64) -> (i64, i64, i64) {
     (year, month, day)
 }
 
-/// RFC 3339 in UTC, to the second, rounded up: at the time that is shown, it is so.
+/// RFC 3339 in UTC, to the second, rounded up: at the time that is shown, it is so. The alternate
+/// form (`{:#}`) is for a clock that starts at zero, as that of a simulation: `90 s`.
 impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let up = i64::from(self.0.rem_euclid(1_000) > 0);
         let seconds = self.0.div_euclid(1_000).saturating_add(up);
+        if f.alternate() {
+            return write!(f, "{seconds} s");
+        }
         let (year, month, day) = civil(seconds.div_euclid(DAY));
         let of_day = seconds.rem_euclid(DAY);
         let (hour, minute, second) = (
@@ -100,6 +104,11 @@ mod tests {
         assert_eq!(shown(951_782_400_000), "2000-02-29T00:00:00Z");
         assert_eq!(shown(1_795_237_151_001), "2026-11-21T04:59:12Z");
         assert_eq!(shown(-1_000), "1969-12-31T23:59:59Z");
+    }
+
+    #[test]
+    fn the_alternate_form_counts_seconds() {
+        assert_eq!(format!("{:#}", Time::from_millis(89_001)), "90 s");
     }
 
     #[test]

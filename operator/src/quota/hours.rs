@@ -5,6 +5,7 @@ use std::collections::btree_map::Entry;
 
 use trellis_api::QuotaPolicy;
 use trellis_policies::quota::{Burnt, LimitId, Meter, QuotaPolicies, What};
+use trellis_scheduler::{Closure, Time};
 
 use super::Account;
 
@@ -27,12 +28,44 @@ struct Metered {
     meter: Meter,
     /// Another operator counted until then: what is held now it held since.
     resumed: bool,
-    /// All of it is burnt, and until when.
-    closed: Option<Option<i64>>,
+    /// All of it is burnt.
+    closed: Option<Burnout>,
 }
 
-/// Whether a limit may be drawn from: until when not, in seconds since 1970, as far as is known.
-pub type Gate = Option<Option<i64>>;
+/// Why and until when nothing may be drawn from a limit. None: jobs may draw from it.
+pub type Gate = Option<Closure>;
+
+/// Why no GPU hours are left of so many.
+pub(super) fn all_burnt(limit: i64) -> String {
+    match limit {
+        ..=0 => "it allows no GPU hours".to_owned(),
+        1 => "its 1 GPU hour is burnt".to_owned(),
+        _ => format!("all {limit} GPU hours are burnt"),
+    }
+}
+
+/// Why the hours of a policy count as burnt whose ledger cannot be read.
+pub(super) const UNREADABLE: &str =
+    "its QuotaLedger cannot be read, so all GPU hours count as burnt";
+
+/// All GPU hours of a limit are burnt.
+#[derive(Clone, Copy, Debug)]
+struct Burnout {
+    /// So many there are.
+    limit: i64,
+    /// Until when, in seconds since 1970, as far as is known.
+    until: Option<i64>,
+}
+
+impl From<Burnout> for Closure {
+    fn from(burnout: Burnout) -> Self {
+        let until = burnout.until;
+        Self {
+            why: all_burnt(burnout.limit),
+            until: until.map(|second| Time::from_millis(second.saturating_mul(1_000))),
+        }
+    }
+}
 
 impl Hours {
     /// Goes on from the ledgers of policies, each of which is read once. `now`: seconds since 1970.
@@ -121,7 +154,7 @@ impl Hours {
                     // What it allows nobody can read just now: what is burnt is.
                     if let Some(metered) = self.meters.get_mut(&limit) {
                         metered.meter.hold(gpus, now);
-                        gates.push((limit, metered.closed));
+                        gates.push((limit, metered.closed.map(Closure::from)));
                     }
                     continue;
                 }
@@ -147,14 +180,19 @@ impl Hours {
             metered.meter.hold(gpus, now);
             let most = i128::from(hours.limit).saturating_mul(HOUR);
             let is_burnt = metered.meter.burnt() >= most;
-            metered.closed = match metered.closed {
-                // What still runs moves the time: it is worked out anew when it has come.
-                Some(Some(until)) if is_burnt && until > now => Some(Some(until)),
-                _ => is_burnt.then(|| metered.meter.falls_below(most)),
-            };
+            // Jobs that still run move the time, so it is worked out anew when it has come.
+            let known = metered.closed.and_then(|closed| closed.until);
+            let until = known.filter(|until| *until > now);
+            metered.closed = is_burnt.then(|| Burnout {
+                limit: hours.limit,
+                until: until.or_else(|| metered.meter.falls_below(most)),
+            });
             let gate = match self.unreadable.contains_key(&limit.policy) {
-                true => Some(None),
-                false => metered.closed,
+                true => Some(Closure {
+                    why: UNREADABLE.to_owned(),
+                    until: None,
+                }),
+                false => metered.closed.map(Closure::from),
             };
             gates.push((limit, gate));
         }
@@ -166,8 +204,8 @@ impl Hours {
     #[must_use]
     pub fn next(&self, policies: &QuotaPolicies) -> Option<i64> {
         let times = self.meters.iter().filter_map(|(limit, metered)| {
-            if let Some(until) = metered.closed {
-                return until;
+            if let Some(closed) = metered.closed {
+                return closed.until;
             }
             let hours = policies.gpu_hours(&limit.policy)?.limit;
             metered

@@ -2,7 +2,7 @@
 
 use trellis_policies::quota::{Draw, What};
 
-use super::hours::HOUR;
+use super::hours::{HOUR, UNREADABLE, all_burnt};
 use super::{Asked, LimitsReport, base_units};
 use crate::scheduling::gang;
 use trellis_api::quota_policy::QuotaEnforcement;
@@ -20,9 +20,10 @@ pub fn no_room(draws: &[Draw], asked: &Asked, report: &LimitsReport) -> Option<S
     let mut lacks = deny.filter_map(|draw| {
         let limit = &draw.limit;
         if limit.what == What::GpuHours {
-            return is_burnt(draw, asked, report).then(|| {
-                format!("{limit}: all of it is burnt, and nothing starts until there is some again")
-            });
+            let why = burnt(draw, asked, report)?;
+            return Some(format!(
+                "{limit}: {why}, and nothing starts before that changes"
+            ));
         }
         let needs = i128::from(needs(&limit.what, asked)?);
         let used = report.lines.get(limit).map_or(0, |(used, _)| *used);
@@ -62,18 +63,21 @@ fn needs(what: &What, asked: &Asked) -> Option<i64> {
     }
 }
 
-/// True if the job needs GPUs, and all of the limit is burnt: under a ledger that cannot be read
-/// all counts as burnt.
-fn is_burnt(draw: &Draw, asked: &Asked, report: &LimitsReport) -> bool {
+/// Why a job that needs GPUs may not draw on a limit of GPU hours. None: it may, or needs none.
+fn burnt(draw: &Draw, asked: &Asked, report: &LimitsReport) -> Option<String> {
+    if asked.gpus == 0 {
+        return None;
+    }
     let unreadable = &report.unreadable_ledgers;
     if unreadable.contains_key(&draw.limit.policy) {
-        return asked.gpus > 0;
+        return Some(UNREADABLE.to_owned());
     }
     let parts = report.burnt.get(&draw.limit).map(|(_, parts)| parts);
     let burnt = parts.into_iter().flatten();
     let burnt = burnt.fold(0_i128, |sum, part| sum.saturating_add(part.gpu_seconds));
-    let most = i128::from(draw.max.units_down()).saturating_mul(HOUR);
-    asked.gpus > 0 && burnt >= most
+    let hours = draw.max.units_down();
+    let most = i128::from(hours).saturating_mul(HOUR);
+    (burnt >= most).then(|| all_burnt(hours))
 }
 
 #[cfg(test)]
@@ -170,7 +174,10 @@ mod tests {
         };
         assert_eq!(with(3_599, &asked()), None);
         let said = with(3_600, &asked()).unwrap();
-        assert!(said.contains("gpuHours: all of it is burnt"), "{said}");
+        assert!(
+            said.contains("gpuHours: all 2 GPU hours are burnt"),
+            "{said}"
+        );
         let none = Asked { gpus: 0, ..asked() };
         assert_eq!(with(3_600, &none), None);
     }

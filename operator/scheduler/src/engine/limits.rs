@@ -6,11 +6,10 @@ use super::placed::Standing;
 use super::{Engine, Stage};
 use crate::gang::Gang;
 use crate::ids::{FlavorName, GangId, LimitName, ResourceName};
-use crate::limits::{Draw, Ledger};
+use crate::limits::{Closure, Draw, Ledger};
 use crate::queueing::{Blocked, Signal, Wake};
 use crate::quota::Demand;
 use crate::state::GangIdx;
-use crate::time::Time;
 
 impl Engine {
     /// What gangs hold of each limit of which they hold anything, in base units; of
@@ -53,11 +52,10 @@ impl Engine {
         }
     }
 
-    /// No gang that draws on the limit starts, whatever is held of it: until then, as
-    /// far as is known, and in any case until [`Self::open_limit`] says so. What runs
-    /// goes on.
-    pub fn close_limit(&mut self, limit: LimitName, until: Option<Time>) {
-        if self.limits.close(limit.clone(), until) {
+    /// No gang that draws on the limit starts before [`Self::open_limit`], whatever is held of it.
+    /// Gangs that have a place keep it.
+    pub fn close_limit(&mut self, limit: LimitName, closure: Closure) {
+        if self.limits.close(limit.clone(), closure) {
             self.parking.raise(&Signal::Gate(limit), 1);
         }
     }
@@ -69,13 +67,9 @@ impl Engine {
         }
     }
 
-    /// Limits that are closed, by name, and until when.
-    #[must_use]
-    pub fn closed_limits(&self) -> Vec<(LimitName, Option<Time>)> {
-        let closed = self.limits.closed();
-        closed
-            .map(|(limit, until)| (limit.clone(), until))
-            .collect()
+    /// Limits that are closed, by name.
+    pub fn closed_limits(&self) -> impl Iterator<Item = (&LimitName, &Closure)> {
+        self.limits.closed()
     }
 
     /// Whether the limits that a gang draws on have room for what it would be charged.

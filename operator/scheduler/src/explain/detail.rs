@@ -2,6 +2,7 @@
 
 use super::{Exclusions, InDomain, Silent, WaitReason};
 use crate::ids::{FlavorName, GangId, GroupName, LimitName, QueueName, ResourceName};
+use crate::limits::Closure;
 use crate::queue::Reclaim;
 use crate::time::Time;
 
@@ -157,8 +158,8 @@ pub enum Detail {
     LimitClosed {
         /// The limit.
         limit: LimitName,
-        /// Until when, where that is known.
-        until: Option<Time>,
+        /// Why, and until when.
+        closure: Closure,
         /// The gang is refused for it.
         refuses: bool,
     },

@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::closure::Closure;
 use super::draw::{Draw, Drawn};
 use crate::gang::{Gang, TaskGroup};
 use crate::ids::{LimitName, ResourceName};
 use crate::queueing::{Flavors, FollowerRoom, Signal};
 use crate::quota::Demand;
 use crate::state::{Catalog, GangIdx};
-use crate::time::Time;
 
 /// What is held of each limit.
 #[derive(Debug, Default)]
@@ -21,7 +21,7 @@ pub(crate) struct Ledger {
     /// Those that are charged and follow others: they do not run yet.
     coming: BTreeSet<GangIdx>,
     /// Limits from which nothing may be drawn now, and until when, where that is known.
-    closed: BTreeMap<LimitName, Option<Time>>,
+    closed: BTreeMap<LimitName, Closure>,
 }
 
 /// What is held of one.
@@ -244,8 +244,10 @@ impl Ledger {
     }
 
     /// Nothing may be drawn from a limit. Says whether that is new.
-    pub(crate) fn close(&mut self, limit: LimitName, until: Option<Time>) -> bool {
-        self.closed.insert(limit, until) != Some(until)
+    pub(crate) fn close(&mut self, limit: LimitName, closure: Closure) -> bool {
+        let is_new = self.closed.get(&limit) != Some(&closure);
+        self.closed.insert(limit, closure);
+        is_new
     }
 
     /// It may be again. Says whether it might not.
@@ -254,12 +256,12 @@ impl Ledger {
     }
 
     /// Those that are closed, by name.
-    pub(crate) fn closed(&self) -> impl Iterator<Item = (&LimitName, Option<Time>)> {
-        self.closed.iter().map(|(limit, until)| (limit, *until))
+    pub(crate) fn closed(&self) -> impl Iterator<Item = (&LimitName, &Closure)> {
+        self.closed.iter()
     }
 
-    pub(super) fn is_closed(&self, limit: &LimitName) -> Option<Option<Time>> {
-        self.closed.get(limit).copied()
+    pub(super) fn closure(&self, limit: &LimitName) -> Option<&Closure> {
+        self.closed.get(limit)
     }
 
     pub(super) fn account(&self, limit: &LimitName) -> Option<&Account> {

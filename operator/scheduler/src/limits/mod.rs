@@ -7,11 +7,13 @@
 //! the gang has its place until it is told to leave. Only limits of how many wait are
 //! kept otherwise: by `line`.
 
+mod closure;
 mod draw;
 mod ledger;
 mod line;
 mod shortage;
 
+pub use closure::Closure;
 pub use draw::{Draw, Drawn};
 pub(crate) use ledger::Ledger;
 pub(crate) use line::Lines;

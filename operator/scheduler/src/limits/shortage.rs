@@ -53,13 +53,12 @@ impl Ledger {
         let mut short: Vec<Shortage<'_>> = Vec::new();
         for ask in asks(&gang.draws, gang, demand, names) {
             let limit = &ask.draw.limit;
-            if let Some(until) = self.is_closed(limit).filter(|_| ask.draw.max.is_some()) {
+            if let Some(closure) = self.closure(limit).filter(|_| ask.draw.max.is_some()) {
                 wake.on(Signal::Gate(limit.clone()), 1);
-                let (limit, refuses) = (limit.clone(), ask.draw.refuses);
                 let detail = Detail::LimitClosed {
-                    limit,
-                    until,
-                    refuses,
+                    limit: limit.clone(),
+                    closure: closure.clone(),
+                    refuses: ask.draw.refuses,
                 };
                 return Err(Blocked::new(detail, wake));
             }

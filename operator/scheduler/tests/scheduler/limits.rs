@@ -4,8 +4,8 @@ use crate::common::*;
 use crate::flavors_offered::flavored;
 use crate::queues::flavor;
 use trellis_scheduler::{
-    Certificate, Draw, Drawn, Engine, FlavorName, Gang, LimitName, QueueName, ResourceName,
-    WaitReason,
+    Certificate, Closure, Draw, Drawn, Engine, FlavorName, Gang, LimitName, QueueName,
+    ResourceName, Time, WaitReason,
 };
 
 fn limit(name: &str) -> LimitName {
@@ -126,7 +126,7 @@ fn all_limits_must_have_room_and_what_all_lack_is_told() {
 #[test]
 fn who_needs_nothing_of_it_is_not_limited() {
     let mut engine = engine(gpu_nodes(1));
-    engine.close_limit(limit("gpuHours"), None);
+    engine.close_limit(limit("gpuHours"), burnt(None));
     let hours = draw("gpuHours", Drawn::Devices, i64::MAX);
     let none = Gang {
         draws: vec![gpus(0), hours],
@@ -178,6 +178,13 @@ fn a_limit_that_is_lowered_stops_nobody_and_lets_nobody_in() {
     assert_eq!(held(&engine), [(GPU.to_owned(), 8)]);
 }
 
+fn burnt(until: Option<Time>) -> Closure {
+    Closure {
+        why: "all 8 GPU hours are burnt".to_owned(),
+        until,
+    }
+}
+
 #[test]
 fn from_a_limit_that_is_closed_nobody_draws_until_it_is_open() {
     let mut engine = engine(gpu_nodes(2));
@@ -190,13 +197,20 @@ fn from_a_limit_that_is_closed_nobody_draws_until_it_is_open() {
     engine.apply_gang(gang("a"));
     assert_eq!(cycle(&mut engine), ["+a"]);
     assert_eq!(held(&engine), [("gpuHours".to_owned(), 8)]);
-    engine.close_limit(limit("gpuHours"), Some(ms(0)));
+    engine.close_limit(limit("gpuHours"), burnt(Some(ms(0))));
     engine.apply_gang(gang("b"));
     assert_eq!(cycle(&mut engine), ["-b QuotaPolicyExceeded"]);
     assert_eq!(
         why(&mut engine, "b"),
-        "quota policy \"p\", gpuHours: all of it is burnt, and nothing starts until \
+        "quota policy \"p\", gpuHours: all 8 GPU hours are burnt, and nothing starts until \
          1970-01-01T00:00:00Z"
+    );
+    engine.close_limit(limit("gpuHours"), burnt(None));
+    cycle(&mut engine);
+    assert_eq!(
+        why(&mut engine, "b"),
+        "quota policy \"p\", gpuHours: all 8 GPU hours are burnt, and nothing starts before that \
+         changes"
     );
     assert!(engine.placement(&id("a")).is_some(), "what runs goes on");
     // One that is only counted holds nobody up.

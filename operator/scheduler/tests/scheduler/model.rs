@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use trellis_scheduler::{
-    Decay, Engine, Gang, GangId, LimitName, Node, NodeName, Placement, PodKey, Queue, QueueName,
-    ResourceName, Resources, Time, Topology, TopologyName, TopologyRequest,
+    Closure, Decay, Engine, Gang, GangId, LimitName, Node, NodeName, Placement, PodKey, Queue,
+    QueueName, ResourceName, Resources, Time, Topology, TopologyName, TopologyRequest,
 };
 
 use crate::model_kept::Kept;
@@ -44,7 +44,7 @@ pub struct Model {
     pub back_off: BTreeMap<GangId, Time>,
     pub places: BTreeMap<GangId, Place>,
     pub preempted: BTreeSet<GangId>,
-    pub closed: BTreeMap<LimitName, Option<Time>>,
+    pub closed: BTreeMap<LimitName, Closure>,
     pub now: Time,
 }
 
@@ -255,8 +255,8 @@ impl Model {
         for node in self.nodes.values() {
             engine.apply_node(node.clone());
         }
-        for (limit, until) in &self.closed {
-            engine.close_limit(limit.clone(), *until);
+        for (limit, closure) in &self.closed {
+            engine.close_limit(limit.clone(), closure.clone());
         }
         for topology in self.topologies.values() {
             engine.apply_topology(topology.clone());

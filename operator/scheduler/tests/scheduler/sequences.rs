@@ -10,7 +10,9 @@ use crate::random::{QUEUES, node_name, topologies};
 use crate::sequences_decisions::check_decisions;
 use crate::sequences_events::{Event, NODES, QueueFlags, any_event, limit_name};
 use proptest::prelude::*;
-use trellis_scheduler::{Decay, Decision, Engine, GangId, Placement, PodKey, QueueName, Time};
+use trellis_scheduler::{
+    Closure, Decay, Decision, Engine, GangId, Placement, PodKey, QueueName, Time,
+};
 
 const ROOT: &str = "root";
 
@@ -178,9 +180,12 @@ fn apply(engine: &mut Engine, model: &mut Model, event: Event) -> Result<(), Tes
                     model.closed.remove(&limit);
                 }
                 Some(until) => {
-                    let until = until.map(|later| model.now.plus_millis(later));
-                    engine.close_limit(limit.clone(), until);
-                    model.closed.insert(limit, until);
+                    let closure = Closure {
+                        why: "all is burnt".to_owned(),
+                        until: until.map(|later| model.now.plus_millis(later)),
+                    };
+                    engine.close_limit(limit.clone(), closure.clone());
+                    model.closed.insert(limit, closure);
                 }
             }
         }

@@ -10,7 +10,7 @@ use trellis_api::pod_group::{Plan, PodGroupPhase};
 use trellis_api::queue::QueueingStrategy;
 use trellis_api::{PodGroup, QuotaPolicy, TrainingJob};
 use trellis_policies::quota::{Holder, LimitId, What};
-use trellis_scheduler::{Engine, Node, NodeName, Time};
+use trellis_scheduler::{Engine, Node, NodeName};
 
 use super::judge::never_preempts;
 use super::outcome::submitted;
@@ -78,9 +78,8 @@ fn close_limits(engine: &mut Engine, snapshot: &Snapshot) {
     });
     let unreadable: Vec<_> = unreadable.map(|limit| (limit, 0)).collect();
     for (limit, gate) in hours.count(&policies, unreadable, now) {
-        if let Some(until) = gate {
-            let until = until.map(|s| Time::from_millis(s.saturating_mul(1_000)));
-            engine.close_limit(name(&limit), until);
+        if let Some(closure) = gate {
+            engine.close_limit(name(&limit), closure);
         }
     }
 }

@@ -54,7 +54,23 @@ fn resume(hours: &mut Hours, quotas: &QuotaSet, now: i64) {
 fn gate(hours: &mut Hours, quotas: &QuotaSet, gpus: i64, now: i64) -> Gate {
     let (_, policies) = quotas.active();
     let gates = hours.count(&policies, [(limit("alice"), gpus)], now);
-    gates[0].1
+    gates[0].1.clone()
+}
+
+/// The gate of a limit of 16 hours that are all burnt.
+fn burnt(until: i64) -> Gate {
+    Some(Closure {
+        why: "all 16 GPU hours are burnt".to_owned(),
+        until: Some(Time::from_millis(until.saturating_mul(1_000))),
+    })
+}
+
+/// The gate of a limit whose ledger cannot be read.
+fn unreadable() -> Gate {
+    Some(Closure {
+        why: "its QuotaLedger cannot be read, so all GPU hours count as burnt".to_owned(),
+        until: None,
+    })
 }
 
 fn limit(user: &str) -> LimitId {
@@ -77,7 +93,7 @@ fn what_is_burnt_closes_the_limit_until_the_window_has_moved_on() {
         let held = [(limit("alice"), gpus)];
         let gates = hours.count(&policies, held, at(hour));
         (
-            gates[0].1,
+            gates[0].1.clone(),
             hours.next(&policies).map(|t| (t - START) / 3600),
         )
     };
@@ -85,11 +101,11 @@ fn what_is_burnt_closes_the_limit_until_the_window_has_moved_on() {
     assert_eq!(gate(8, 0), (None, Some(2)));
     assert_eq!(gate(8, 1), (None, Some(2)));
     let (closed, next) = gate(8, 2);
-    assert_eq!((closed, next), (Some(Some(at(49))), Some(49)));
+    assert_eq!((closed, next), (burnt(at(49)), Some(49)));
     // What runs goes on, and the time is told anew once it has come.
-    assert_eq!(gate(8, 3).0, Some(Some(at(49))));
-    assert_eq!(gate(0, 4).0, Some(Some(at(49))));
-    assert_eq!(gate(0, 49).0, Some(Some(at(51))));
+    assert_eq!(gate(8, 3).0, burnt(at(49)));
+    assert_eq!(gate(0, 4).0, burnt(at(49)));
+    assert_eq!(gate(0, 49).0, burnt(at(51)));
     assert_eq!(gate(0, 51), (None, None));
     assert_eq!(gate(0, 100), (None, None));
     assert_eq!(
@@ -182,7 +198,7 @@ fn ledger_is_read_once_and_its_changes_give_nothing_back() {
     for (version, entries) in [(2, json!([])), (3, json!([entry(at(0), "lots")]))] {
         write_ledger(&quotas, version, at(0), entries);
         resume(&mut hours, &quotas, at(1));
-        assert_eq!(gate(&mut hours, &quotas, 0, at(1)), Some(Some(at(49))));
+        assert_eq!(gate(&mut hours, &quotas, 0, at(1)), burnt(at(49)));
         assert!(hours.unreadable().is_empty());
     }
 }
@@ -225,10 +241,10 @@ fn ledger_that_cannot_be_read_closes_the_limit_until_it_is_corrected_or_deleted(
         gate(hours, &quotas, gpus, at(hour))
     };
     // A user waits whose entry can be read, and one without an entry.
-    assert_eq!(look(&mut hours, 8, 0), Some(None));
+    assert_eq!(look(&mut hours, 8, 0), unreadable());
     assert!(hours.unreadable()["p"].contains("spec.entries[0].gpuSeconds"));
     // Jobs that run burn on, and that counts with the ledger once it can be read.
-    assert_eq!(look(&mut hours, 8, 1), Some(None));
+    assert_eq!(look(&mut hours, 8, 1), unreadable());
     write_ledger(&quotas, 2, at(0), json!([entry(at(0), "28799")]));
     assert_eq!(look(&mut hours, 0, 1), None);
     assert!(hours.unreadable().is_empty());
@@ -237,7 +253,7 @@ fn ledger_that_cannot_be_read_closes_the_limit_until_it_is_corrected_or_deleted(
     // An operator that finds it deleted begins with nothing burnt.
     let mut successor = Hours::default();
     write_ledger(&quotas, 3, at(0), json!([entry(at(0), "-5")]));
-    assert_eq!(look(&mut successor, 0, 2), Some(None));
+    assert_eq!(look(&mut successor, 0, 2), unreadable());
     quotas.ledgers.deleted(&Key::new("", "p"), "l");
     assert_eq!(look(&mut successor, 0, 2), None);
 }

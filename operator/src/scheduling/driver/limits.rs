@@ -10,7 +10,7 @@ use tracing::error;
 use trellis_api::pod_group::Plan;
 use trellis_api::quantity::Amount;
 use trellis_policies::quota::{Draw as Drawing, Held, Holding, LimitId, What, recount};
-use trellis_scheduler::{Draw, FlavorName, LimitName, ResourceName, Time};
+use trellis_scheduler::{Draw, FlavorName, LimitName, ResourceName};
 
 use super::{Driver, Gang, Inside};
 use crate::key::Key;
@@ -123,10 +123,7 @@ impl Driver {
         for (limit, gate) in self.hours.count(&policies, held, now) {
             let limit = name(&limit);
             match gate {
-                Some(until) => {
-                    let until = until.map(|until| Time::from_millis(until.saturating_mul(1_000)));
-                    self.engine.close_limit(limit, until);
-                }
+                Some(closure) => self.engine.close_limit(limit, closure),
                 None => self.engine.open_limit(&limit),
             }
         }

@@ -46,7 +46,7 @@ impl Burning {
         let second = now.as_millis().div_euclid(1_000);
         for (limit, gate) in self.hours.count(&self.policies, held, second) {
             match gate {
-                Some(until) => engine.close_limit(name(&limit), until.map(time)),
+                Some(closure) => engine.close_limit(name(&limit), closure),
                 None => engine.open_limit(&name(&limit)),
             }
         }
@@ -59,9 +59,9 @@ impl Burning {
         draws: impl Iterator<Item = &'d Draw>,
         now: Time,
     ) -> Option<Time> {
-        let closed = engine.closed_limits().into_iter();
-        let closed: BTreeMap<LimitName, Time> = closed
-            .filter_map(|(limit, until)| Some((limit, until.filter(|at| *at > now)?)))
+        let closed: BTreeMap<&LimitName, Time> = engine
+            .closed_limits()
+            .filter_map(|(limit, closure)| Some((limit, closure.until.filter(|at| *at > now)?)))
             .collect();
         if closed.is_empty() {
             return None;
@@ -69,8 +69,4 @@ impl Burning {
         let opens = draws.filter_map(|draw| closed.get(&draw.limit).copied());
         opens.min()
     }
-}
-
-fn time(second: i64) -> Time {
-    Time::from_millis(second.saturating_mul(1_000))
 }

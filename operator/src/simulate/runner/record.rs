@@ -191,7 +191,8 @@ pub fn seconds(time: Time) -> f64 {
 /// Why a gang waits: the reason's word and the sentence.
 #[must_use]
 pub fn why(certificate: &Certificate) -> String {
-    format!("{}: {certificate}", certificate.reason)
+    // The clock of a simulation starts at zero.
+    format!("{}: {certificate:#}", certificate.reason)
 }
 
 /// Why a gang leaves. `by`: the gang that takes its place. `order`: how the priority of the victim

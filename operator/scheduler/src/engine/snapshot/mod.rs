@@ -14,6 +14,7 @@ use crate::constraints::Constraints;
 use crate::explain::WaitReason;
 use crate::gang::Gang;
 use crate::ids::{FlavorName, LimitName, NodeName, PodKey, QueueName, ResourceName};
+use crate::limits::Closure;
 use crate::node::Node;
 use crate::placement::{History, Placement};
 use crate::queue::{Flavor, GroupFlavors, Queue};
@@ -48,8 +49,8 @@ pub struct Snapshot {
     pub queues: Vec<Queue>,
     /// What queues have held.
     pub lags: Vec<LagSnapshot>,
-    /// Limits from which nothing may be drawn, and until when.
-    pub closed: Vec<(LimitName, Option<Time>)>,
+    /// Limits from which nothing may be drawn.
+    pub closed: Vec<(LimitName, Closure)>,
     /// Gangs.
     pub gangs: Vec<GangSnapshot>,
     /// Gangs that are gone, but for pods that still stop.

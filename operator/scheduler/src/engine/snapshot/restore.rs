@@ -38,8 +38,8 @@ impl Engine {
         for queue in &snapshot.queues {
             engine.apply_queue(queue.clone());
         }
-        for (limit, until) in &snapshot.closed {
-            engine.close_limit(limit.clone(), *until);
+        for (limit, closure) in &snapshot.closed {
+            engine.close_limit(limit.clone(), closure.clone());
         }
         for pod in &snapshot.pods {
             engine.put_pod(pod);

@@ -33,7 +33,10 @@ impl Engine {
             topologies: self.nodes.domains().topologies().collect(),
             queues: self.queues.configs().cloned().collect(),
             lags: self.lag_snapshots(),
-            closed: self.closed_limits(),
+            closed: self
+                .closed_limits()
+                .map(|(limit, closure)| (limit.clone(), closure.clone()))
+                .collect(),
             gangs: self
                 .ids
                 .values()

@@ -10,11 +10,14 @@ impl Detail {
     /// The sentences about limits.
     pub(super) fn limit(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::LimitClosed { limit, until, .. } => {
-                write!(f, "{limit}: all of it is burnt, and nothing starts until ")?;
-                match until {
-                    Some(until) => write!(f, "{until}"),
-                    None => f.write_str("there is some again"),
+            Self::LimitClosed { limit, closure, .. } => {
+                write!(f, "{limit}: {}, and nothing starts ", closure.why)?;
+                match &closure.until {
+                    Some(until) => {
+                        f.write_str("until ")?;
+                        fmt::Display::fmt(until, f)
+                    }
+                    None => f.write_str("before that changes"),
                 }
             }
             Self::TooManyWait {

@@ -21,10 +21,8 @@ impl Detail {
                 )
             }
             Self::BackingOff { until } => {
-                write!(
-                    f,
-                    "the last try to start it failed; the next is not before {until}"
-                )
+                f.write_str("the last try to start it failed; the next is not before ")?;
+                fmt::Display::fmt(until, f)
             }
             Self::NotOffered {
                 queue,

@@ -34,7 +34,10 @@ struct Start(Option<Time>);
 impl fmt::Display for Start {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
-            Some(start) => write!(f, "that is expected to start at {start}"),
+            Some(start) => {
+                f.write_str("that is expected to start at ")?;
+                start.fmt(f)
+            }
             None => f.write_str("when that starts is not known"),
         }
     }
