@@ -12,6 +12,7 @@ use crate::rules;
 #[derive(
     CustomResource, KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq,
 )]
+#[expect(clippy::duplicated_attributes, reason = "each column has a type")]
 #[kube(
     group = "trellis.dev",
     version = "v1alpha1",
@@ -21,7 +22,16 @@ use crate::rules;
     category = "trellis",
     derive = "PartialEq",
     doc = "Which nodes are close to each other.",
-    printcolumn(name = "Levels", type_ = "string", json_path = ".spec.levels"),
+    printcolumn(
+        name = "Coarsest",
+        type_ = "string",
+        json_path = ".spec.levels[0].nodeLabel"
+    ),
+    printcolumn(
+        name = "Finest",
+        type_ = "string",
+        json_path = ".spec.levels[-1:].nodeLabel"
+    ),
     printcolumn(
         name = "Age",
         type_ = "date",

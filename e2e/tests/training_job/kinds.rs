@@ -12,6 +12,36 @@ use trellis_api::{ClusterJobPolicy, ResourceFlavor, Topology, TrainingQueue};
 
 use super::shared;
 
+/// The table of kubectl has the labels of the first and the last level, not the list as JSON.
+#[tokio::test]
+async fn the_table_of_topologies_names_the_coarsest_and_the_finest_level() {
+    let control_plane = shared().await;
+    let site = super::site("columns", 0).await;
+    let name = site.name();
+    let label = |level: &str| format!("{name}.example/{level}");
+    let levels = json!([
+        {"name": "block", "nodeLabel": label("block")},
+        {"nodeLabel": label("row")},
+        {"nodeLabel": label("rack")},
+    ]);
+    let mut topology: Topology = object(&json!({"levels": levels}));
+    topology.metadata.name = Some(name.to_owned());
+    let api: Api<Topology> = Api::all(control_plane.client());
+    api.create(&PostParams::default(), &topology).await.unwrap();
+    let shown = control_plane.kubectl_ok(&["get", "ttopo", name]).await;
+    let shown = shown.unwrap();
+    let lines: Vec<Vec<&str>> = shown
+        .lines()
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    assert_eq!(lines[0], ["NAME", "COARSEST", "FINEST", "AGE"], "{shown}");
+    assert_eq!(
+        lines[1][..3],
+        [name, &label("block"), &label("rack")],
+        "{shown}"
+    );
+}
+
 /// Creates an object of this spec without storing it.
 async fn create<K>(spec: &Value) -> Result<(), String>
 where
