@@ -283,6 +283,22 @@ fn what_is_not_looked_at_is_noted_once() {
     assert_eq!(run.err, "note: <stdin>: PodGroup is not looked at\n");
 }
 
+/// A file without nodes is most often a slip: nothing would run.
+#[test]
+fn simulation_without_nodes_says_so() {
+    let events = format!("  - {{at: 0s, apply: {}, runtime: 1s}}\n", job("a", 1));
+    let text =
+        format!("apiVersion: trellis.dev/v1alpha1\nkind: Scenario\nspec:\n  events:\n{events}");
+    let run = simulate_text(&text, &[]);
+    assert_eq!(
+        (run.code, run.err.as_str()),
+        (
+            0,
+            "note: there are no nodes, so no job is placed: add some (docs/simulate.md)\n"
+        )
+    );
+}
+
 /// A ClusterQueue would be taken for a TrainingQueue by a reader: the simulation says that it
 /// reads neither it nor any other object of Kueue.
 #[test]

@@ -385,6 +385,10 @@ impl Author {
                 Err(problems) => self.problems.extend(problems),
             }
         }
+        if self.snapshot.nodes.is_empty() {
+            let note = "there are no nodes, so no job is placed: add some (docs/simulate.md)";
+            self.notes.push(note.to_owned());
+        }
         let who = Who::Unknown.assumed(&self.snapshot);
         self.notes.extend(who.filter(|_| self.requester.is_none()));
         let unlabelled = self.unlabelled.iter().map(|name| &**name);
