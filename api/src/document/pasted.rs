@@ -134,6 +134,28 @@ const OF_QUEUE: &[(&[&str], &str)] = &[
     ),
 ];
 
+/// Fields of ResourceFlavors.
+const OF_FLAVOR: &[(&[&str], &str)] = &[(
+    &["topologyName"],
+    "leave it out: the name of a level finds its Topology",
+)];
+
+/// Fields of the subject of a QuotaPolicy.
+const OF_SUBJECT: &[(&[&str], &str)] = &[
+    (
+        &["namespace", "namespaces"],
+        "write namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: NAMESPACE}}",
+    ),
+    (
+        &["user", "users"],
+        "write requester, with the name of one user, or each: Requester beside subject to limit every user",
+    ),
+    (
+        &["queue", "queues"],
+        "write queueName, with the name of one queue",
+    ),
+];
+
 /// Sources of the value of a variable.
 const OF_SOURCE: &[(&[&str], &str)] = &[(
     &["resourceFieldRef", "fileKeyRef"],
@@ -173,11 +195,23 @@ pub(super) fn instead(name: &str, known: &[&str]) -> Option<Cow<'static, str>> {
         _ if known.contains(&"claimName") => OF_MOUNT,
         _ if known.contains(&"resourceGroups") => OF_QUEUE,
         _ if known.contains(&"secretKeyRef") => OF_SOURCE,
+        _ if known.contains(&"nodeTaints") => OF_FLAVOR,
+        _ if known.contains(&"requester") => OF_SUBJECT,
         ["name", "port"] => OF_PORT,
         _ => return None,
     };
     let row = table.iter().find(|(names, _)| names.contains(&name));
     row.map(|(_, instead)| Cow::Borrowed(*instead))
+}
+
+/// The mapping to write instead of one value, by the type that is wanted.
+pub(super) fn mapping(of: &str) -> Option<&'static str> {
+    Some(match of {
+        "GpuHours" => "{limit: 10000, windowHours: 720}",
+        "TopologyLevel" => "{nodeLabel: LABEL}, with the key of a node label",
+        "TopologyRequest" => "{required: LEVEL} or {preferred: LEVEL}",
+        _ => return None,
+    })
 }
 
 /// The same, of an amount that stands beside `limits` and not in it.

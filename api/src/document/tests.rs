@@ -382,7 +382,7 @@ spec:
     for (field, line, says) in [
         ("spec.list[1].apply", 6, "has no kind"),
         ("spec.list[2].apply", 7, "has no apiVersion, and \"Z\""),
-        ("spec.list[9].apply", 5, "has no kind"),
+        ("spec.list[9].apply", 4, "has no kind"),
     ] {
         let problem = outer.object(field, ours).unwrap_err();
         assert!(problem.message.starts_with(says), "{}", problem.message);

@@ -129,19 +129,21 @@ impl Tree {
         }
     }
 
-    /// The place of a field such as `spec.taskGroups[0].replicas`, or of the
-    /// nearest thing around it that is there.
+    /// The place of a field such as `spec.taskGroups[0].replicas`. The place of an
+    /// absent field is the key of the nearest field around it, or the list item or document that
+    /// lacks it.
     pub(super) fn find(&self, path: &str) -> At {
+        self.locate(path).unwrap_or(self.at)
+    }
+
+    fn locate(&self, path: &str) -> Option<At> {
         let path = path.strip_prefix('.').unwrap_or(path);
         match &self.node {
-            _ if path.is_empty() => self.at,
+            _ if path.is_empty() => Some(self.at),
             Node::List(items) => {
-                let index = path.strip_prefix('[').and_then(|p| p.split_once(']'));
-                let item = index.and_then(|(index, rest)| {
-                    let item = items.get(index.parse::<usize>().ok()?)?;
-                    Some(item.find(rest))
-                });
-                item.unwrap_or(self.at)
+                let (index, rest) = path.strip_prefix('[')?.split_once(']')?;
+                let item = items.get(index.parse::<usize>().ok()?)?;
+                item.locate(rest).or(Some(item.at))
             }
             Node::Map(entries) => {
                 // Keys may have dots in them: the longest that fits is meant.
@@ -149,13 +151,14 @@ impl Tree {
                     let rest = path.strip_prefix(e.key.as_str());
                     rest.is_some_and(|r| r.is_empty() || r.starts_with(['.', '[']))
                 };
-                let entry = entries.iter().filter(fits).max_by_key(|e| e.key.len());
-                entry.map_or(self.at, |e| match path.strip_prefix(e.key.as_str()) {
-                    None | Some("") if e.value.is_nothing() => e.at,
-                    rest => e.value.find(rest.unwrap_or_default()),
-                })
+                let entry = entries.iter().filter(fits).max_by_key(|e| e.key.len())?;
+                let rest = path.strip_prefix(entry.key.as_str())?;
+                if rest.is_empty() && entry.value.is_nothing() {
+                    return Some(entry.at);
+                }
+                entry.value.locate(rest).or(Some(entry.at))
             }
-            _ => self.at,
+            _ => None,
         }
     }
 

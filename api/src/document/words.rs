@@ -141,6 +141,10 @@ fn must_be(is: &str, expected: &str, path: &str) -> String {
     let fix = match (wanted, kind) {
         ("a text", "integer" | "floating point" | "boolean") => ": put it in quotes".to_owned(),
         ("a list", "string" | "map") => ": begin it with a dash".to_owned(),
+        ("a mapping", _) => {
+            let mapping = expected.strip_prefix("struct ").and_then(pasted::mapping);
+            mapping.map_or_else(String::new, |mapping| format!(": write {mapping}"))
+        }
         ("a whole number", "string") if value.parse::<i64>().is_ok() => {
             ": remove the quotes".to_owned()
         }

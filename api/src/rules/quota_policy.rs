@@ -37,7 +37,7 @@ pub const PERCENT: Rule = Rule::new(
 /// A limit of a resource is absolute, or a part of the queue's quota.
 pub const ONE_BOUND: Rule = Rule::new(
     "has(self.max) != has(self.percentOfQueue)",
-    "must have max or percentOfQueue, and not both",
+    "must have max or percentOfQueue, and not both: write one of them",
 )
 .at(".resource");
 /// A policy limits something.

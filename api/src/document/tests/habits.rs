@@ -1,6 +1,10 @@
 //! What people write by habit, and what Kubernetes would refuse only later.
 
+use kube::Resource;
+use serde::{Serialize, de::DeserializeOwned};
+
 use super::*;
+use crate::{QuotaPolicy, ResourceFlavor, Topology};
 
 /// Habits from elsewhere, each with its way out.
 #[test]
@@ -62,7 +66,7 @@ fn what_people_write_by_habit_says_what_to_write() {
     );
     assert_eq!(
         says("metadata: {name: a}", "metadata: {}"),
-        "3:11 metadata.name: is required: add it"
+        "3:1 metadata.name: is required: add it"
     );
     let generated = "metadata: {generateName: train-}";
     assert!(said(&JOB.replace("metadata: {name: a}", generated)).is_empty());
@@ -243,5 +247,64 @@ fn memory_of_some_bytes_is_a_slip() {
     );
     for good in ["1Mi", "1048576", "1.5Gi", "\"1e9\""] {
         assert_eq!(said(&JOB.replace("1Gi", good)), [], "{good}");
+    }
+}
+
+/// Fields of the kinds of platform teams, each with what to write instead.
+#[test]
+fn what_platform_teams_write_by_habit_says_what_to_write() {
+    fn said<K>(spec: &str) -> Vec<String>
+    where
+        K: Resource<DynamicType = ()> + DeserializeOwned + Serialize,
+        K: garde::Validate<Context = ()>,
+    {
+        let text = format!(
+            "apiVersion: trellis.dev/v1alpha1\nkind: {}\nmetadata: {{name: x}}\nspec: {spec}\n",
+            K::kind(&())
+        );
+        let document = split(&text).unwrap().remove(0);
+        let problems = document.valid::<K>().err().unwrap();
+        problems.into_iter().map(|p| p.to_string()).collect()
+    }
+    let subject = |spec: &str| {
+        said::<QuotaPolicy>(&format!("{{subject: {spec}, limits: {{runningJobs: 1}}}}"))
+    };
+    for (said, field, fix) in [
+        (
+            subject("{namespace: a}"),
+            "spec.subject.namespace",
+            "write namespaceSelector",
+        ),
+        (
+            subject("{users: [a]}"),
+            "spec.subject.users",
+            "write requester",
+        ),
+        (
+            subject("{queue: a}"),
+            "spec.subject.queue",
+            "write queueName",
+        ),
+        (
+            said::<QuotaPolicy>("{subject: {}, limits: {gpuHours: 10000}}"),
+            "spec.limits.gpuHours",
+            "must be a mapping, not the number 10000: write {limit: 10000, windowHours: 720}",
+        ),
+        (
+            said::<ResourceFlavor>("{nodeLabels: {a: b}, topologyName: t}"),
+            "spec.topologyName",
+            "leave it out",
+        ),
+        (
+            said::<Topology>("{levels: [rack]}"),
+            "spec.levels[0]",
+            "must be a mapping, not the text \"rack\": write {nodeLabel: LABEL}",
+        ),
+    ] {
+        assert_eq!(said.len(), 1, "{said:?}");
+        assert!(
+            said[0].contains(&format!("{field}: ")) && said[0].contains(fix),
+            "{said:?}"
+        );
     }
 }
