@@ -23,7 +23,7 @@ pub(crate) fn job(root: &Fields<'_>, context: &Context) -> Vec<Object> {
     if !super::labels(root, context, &mut draft) {
         log.wrong(
             "metadata.labels",
-            "must have kueue.x-k8s.io/queue-name, since of Jobs those are turned that Kueue queues: add it, with the name of a queue",
+            "must have the label kueue.x-k8s.io/queue-name: a Job without it is not turned, since most Jobs are no training jobs; add it, with the name of the queue that the TrainingJob is to wait in",
         );
         return Vec::new();
     }

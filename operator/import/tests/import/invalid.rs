@@ -67,7 +67,7 @@ fn one_error_with_its_path() {
         ),
         (
             "apiVersion: batch/v1\nkind: Job\nmetadata: {name: a}\nspec: {}\n".to_owned(),
-            "metadata.labels: must have kueue.x-k8s.io/queue-name, since of Jobs those are turned that Kueue queues: add it, with the name of a queue",
+            "metadata.labels: must have the label kueue.x-k8s.io/queue-name: a Job without it is not turned, since most Jobs are no training jobs; add it, with the name of the queue that the TrainingJob is to wait in",
         ),
         (
             "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nmetadata: {name: a}\nspec: {}\n".to_owned(),

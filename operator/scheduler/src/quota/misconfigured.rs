@@ -38,7 +38,7 @@ impl fmt::Display for Limit {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Misconfigured {
     /// It is below itself.
-    #[error("names itself as its parent")]
+    #[error("names itself as its parent: correct or remove spec.parentName")]
     OwnParent,
     /// It is below itself by way of others. All of them say so, and in the same
     /// words: from the first name on, each is below the next.
@@ -67,13 +67,13 @@ pub(crate) enum Misconfigured {
     #[error("names resource {:?} in two resource groups", resource.as_str())]
     ResourceTwice { resource: ResourceName },
     /// There is no such queue (yet).
-    #[error("is below {:?}, which does not exist", parent.as_str())]
+    #[error("is below {:?}, which does not exist: create that queue, or correct spec.parentName", parent.as_str())]
     ParentNotFound { parent: QueueName },
     /// Its parent is misconfigured, so nobody knows what it may borrow.
     #[error("is below {:?}, which is misconfigured", parent.as_str())]
     ParentFaulty { parent: QueueName },
     /// It is too far below its root.
-    #[error("is more than {MAX_DEPTH} levels deep")]
+    #[error("is more than {MAX_DEPTH} levels deep: put it below a queue nearer to the root")]
     TooDeep,
 }
 

@@ -257,7 +257,7 @@ fn a_misconfigured_queue_stops_itself_alone() {
     );
     assert_eq!(
         words("lost"),
-        "queue \"orphan\" is below \"nobody\", which does not exist"
+        "queue \"orphan\" is below \"nobody\", which does not exist: create that queue, or correct spec.parentName"
     );
     assert_eq!(
         words("inner"),

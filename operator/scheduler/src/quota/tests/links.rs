@@ -18,7 +18,7 @@ fn a_queue_waits_for_its_parent() {
     assert_eq!(
         faults(&tree, &["b", "c"]),
         [
-            "b is below \"a\", which does not exist",
+            "b is below \"a\", which does not exist: create that queue, or correct spec.parentName",
             "c is below \"b\", which is misconfigured"
         ]
     );
@@ -70,7 +70,7 @@ fn no_queue_is_its_own_parent() {
     assert_eq!(
         faults(&tree, &["a", "b"]),
         [
-            "a names itself as its parent",
+            "a names itself as its parent: correct or remove spec.parentName",
             "b is below \"a\", which is misconfigured"
         ]
     );
@@ -80,7 +80,7 @@ fn no_queue_is_its_own_parent() {
     assert!(tree.delete(&name("a")));
     assert_eq!(
         faults(&tree, &["b"]),
-        ["b is below \"a\", which does not exist"]
+        ["b is below \"a\", which does not exist: create that queue, or correct spec.parentName"]
     );
 }
 
@@ -116,7 +116,7 @@ fn sixteen_levels_are_deep_enough() {
     let names: Vec<String> = (1..=18).map(|level| format!("q{level:02}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let expected = [
-        "q17 is more than 16 levels deep",
+        "q17 is more than 16 levels deep: put it below a queue nearer to the root",
         "q18 is below \"q17\", which is misconfigured",
     ];
     assert_eq!(faults(&tree, &names), expected);
