@@ -279,7 +279,7 @@ pub struct Plan {
 pub struct PlannedLimit {
     /// Name of the QuotaPolicy.
     pub policy: String,
-    /// The user whose limit it is. Absent: the subject's as a whole; empty: of users whom nobody knows.
+    /// The user whose limit it is. Absent: the limit of the subject as a whole; empty: that of all unknown users.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requester: Option<String>,
     /// Name of the limit: `runningJobs`, `gpuHours`, or the name of a resource.

@@ -45,7 +45,7 @@ pub struct QuotaLedgerSpec {
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct LedgerEntry {
-    /// The user. Absent: the subject as a whole; empty: users whom nobody knows.
+    /// The user. Absent: the subject as a whole; empty: all unknown users.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requester: Option<String>,
     /// Start of this part of the window.

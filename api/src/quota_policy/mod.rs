@@ -82,8 +82,8 @@ pub struct QuotaSubject {
     #[garde(inner(custom(rules::object_name)))]
     #[x_kube(validation = rules::OBJECT_NAME.cel())]
     pub service_account_name: Option<String>,
-    /// Jobs that this user has submitted, by the name that the API server knows, and those of
-    /// which nobody knows who has.
+    /// Jobs that the user of this name has submitted, and jobs of unknown users. The name is that
+    /// by which the API server knows the user.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     #[garde(inner(custom(rules::user_name)))]

@@ -38,7 +38,7 @@ pub struct QuotaPolicyStatus {
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct QuotaHolder {
-    /// The user. Absent: the subject as a whole; empty: users whom nobody knows.
+    /// The user. Absent: the subject as a whole; empty: all unknown users.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requester: Option<String>,
     /// Use of each limit.
