@@ -10,7 +10,7 @@ use trellis_scheduler::{Engine, Gang, GangId, Time};
 
 use super::plan::runs;
 use super::print;
-use crate::simulate::{Record, why};
+use crate::simulate::{Clock, Record, why};
 use crate::snapshot;
 
 /// What to decide again.
@@ -66,7 +66,7 @@ pub(super) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let now = snapshot.now;
     let mut engine = Engine::from_snapshot(&snapshot);
     let decided = engine.cycle(now);
-    let of = |decision| Record::of(now, decision, |id| gangs.get(id).copied());
+    let of = |decision| Record::of((now, Clock::Wall), decision, |id| gangs.get(id).copied());
     let decisions = decided.iter().flat_map(of).collect();
     let still: Vec<GangId> = engine.waiting().cloned().collect();
     let waiting = still
@@ -91,7 +91,7 @@ fn waits<'a>(engine: &mut Engine, gang: &'a Gang, now: Time) -> Option<Waits<'a>
         job: gang.id.as_str(),
         queue: gang.queue.as_str(),
         position: engine.position(&gang.id),
-        reason: why(&certificate),
+        reason: why(&certificate, Clock::Wall),
     })
 }
 

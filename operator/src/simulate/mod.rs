@@ -19,8 +19,9 @@ pub use helios::{HeliosError, Jobs};
 pub use openb::{Trace, run};
 pub use pools::{Pool, parse as parse_pools};
 pub use runner::{
-    Change, Event, Expect, Expectation, ExpectedJobs, Held, Job, Options, PodChange, PodEvent,
-    Record, RequiredLevel, Runtimes, Script, SurplusPod, Tell, run as run_script, seconds, why,
+    Change, Clock, Event, Expect, Expectation, ExpectedJobs, Held, Job, Options, PodChange,
+    PodEvent, Record, RequiredLevel, Runtimes, Script, SurplusPod, Tell, run as run_script,
+    seconds, why,
 };
 pub use summary::{DomainSummary, SizeRow, Summary};
 pub use table::{Table, TableError};

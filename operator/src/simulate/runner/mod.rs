@@ -24,7 +24,7 @@ mod tally;
 mod tests;
 
 pub use expect::{Expect, Expectation, ExpectedJobs};
-pub use record::{Event, Record, seconds, why};
+pub use record::{Clock, Event, Record, seconds, why};
 pub use script::{Change, Held, Job, PodChange, PodEvent, RequiredLevel, Script, SurplusPod};
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -296,7 +296,9 @@ impl Runner<'_, '_> {
         {
             return;
         }
-        for record in Record::of(self.now, decision, |id| Some(&self.jobs.get(id)?.gang)) {
+        for record in Record::of((self.now, Clock::Simulated), decision, |id| {
+            Some(&self.jobs.get(id)?.gang)
+        }) {
             // A surplus pod that leaves is told as its job's.
             if record.event == Event::Preempted && elastic::job_of(record.job).is_some() {
                 continue;

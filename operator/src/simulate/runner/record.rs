@@ -108,11 +108,20 @@ impl Serialize for Record<'_> {
     }
 }
 
+/// The clock of an engine.
+#[derive(Clone, Copy, Debug)]
+pub enum Clock {
+    /// It starts at zero.
+    Simulated,
+    /// It shows the time of day.
+    Wall,
+}
+
 impl<'a> Record<'a> {
     /// What a decision means for jobs, in words. `gang` knows those that get a place.
     #[must_use]
     pub fn of(
-        t: Time,
+        (t, clock): (Time, Clock),
         decision: &'a Decision,
         gang: impl Fn(&GangId) -> Option<&'a Gang>,
     ) -> Vec<Self> {
@@ -176,7 +185,7 @@ impl<'a> Record<'a> {
                 } else {
                     Event::Waiting
                 };
-                vec![one(event, id, None, why(certificate))]
+                vec![one(event, id, None, why(certificate, clock))]
             }
         }
     }
@@ -188,11 +197,13 @@ pub fn seconds(time: Time) -> f64 {
     time.as_millis() as f64 / 1000.0
 }
 
-/// Why a gang waits: the reason's word and the sentence.
+/// Why a gang waits: the reason's word and the sentence, with times by this clock.
 #[must_use]
-pub fn why(certificate: &Certificate) -> String {
-    // The clock of a simulation starts at zero.
-    format!("{}: {certificate:#}", certificate.reason)
+pub fn why(certificate: &Certificate, clock: Clock) -> String {
+    match clock {
+        Clock::Simulated => format!("{}: {certificate:#}", certificate.reason),
+        Clock::Wall => format!("{}: {certificate}", certificate.reason),
+    }
 }
 
 /// Why a gang leaves. `by`: the gang that takes its place. `order`: how the priority of the victim
@@ -220,7 +231,7 @@ pub(super) fn why_victim(victim: &Victim, by: Option<&GangId>, order: Option<Ord
 #[cfg(test)]
 mod tests {
     use super::*;
-    use trellis_scheduler::QueueName;
+    use trellis_scheduler::{Detail, QueueName};
 
     fn gang(name: &str, priority: i32) -> Gang {
         Gang {
@@ -241,8 +252,17 @@ mod tests {
             }],
         };
         let known = |id: &GangId| gangs.iter().find(|gang| gang.id == *id);
-        let records = Record::of(Time::from_millis(0), &decision, known);
+        let at = (Time::from_millis(0), Clock::Simulated);
+        let records = Record::of(at, &decision, known);
         records.last().unwrap().reason.clone()
+    }
+
+    #[test]
+    fn times_are_told_by_the_clock_of_the_engine() {
+        let until = Time::from_millis(90_000);
+        let certificate = Certificate::from(Detail::BackingOff { until });
+        assert!(why(&certificate, Clock::Simulated).ends_with("not before 90 s"));
+        assert!(why(&certificate, Clock::Wall).ends_with("not before 1970-01-01T00:01:30Z"));
     }
 
     #[test]
