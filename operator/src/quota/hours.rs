@@ -32,26 +32,25 @@ struct Metered {
     closed: Option<Burnout>,
 }
 
-/// Why and until when nothing may be drawn from a limit. None: jobs may draw from it.
+/// The reason for which a limit is closed. None: jobs may draw from it.
 pub type Gate = Option<Closure>;
 
 /// Why no GPU hours are left of so many.
 pub(super) fn all_burnt(limit: i64) -> String {
     match limit {
-        ..=0 => "it allows no GPU hours".to_owned(),
         1 => "its 1 GPU hour is burnt".to_owned(),
         _ => format!("all {limit} GPU hours are burnt"),
     }
 }
 
-/// Why the hours of a policy count as burnt whose ledger cannot be read.
+/// The reason while the operator cannot read the ledger of a policy.
 pub(super) const UNREADABLE: &str =
     "its QuotaLedger cannot be read, so all GPU hours count as burnt";
 
 /// All GPU hours of a limit are burnt.
 #[derive(Clone, Copy, Debug)]
 struct Burnout {
-    /// So many there are.
+    /// GPU hours that the limit allows.
     limit: i64,
     /// Until when, in seconds since 1970, as far as is known.
     until: Option<i64>,
@@ -172,6 +171,7 @@ impl Hours {
             if !metered.meter.is_of(hours.window_hours) {
                 let before = &metered.meter;
                 metered.meter = Meter::resume(hours.window_hours, before.until(), before.parts());
+                metered.closed = None;
             }
             if std::mem::take(&mut metered.resumed) {
                 let until = metered.meter.until();
@@ -181,8 +181,9 @@ impl Hours {
             let most = i128::from(hours.limit).saturating_mul(HOUR);
             let is_burnt = metered.meter.burnt() >= most;
             // Jobs that still run move the time, so it is worked out anew when it has come.
-            let known = metered.closed.and_then(|closed| closed.until);
-            let until = known.filter(|until| *until > now);
+            let known = metered.closed.filter(|closed| closed.limit == hours.limit);
+            let until = known.and_then(|closed| closed.until);
+            let until = until.filter(|until| *until > now);
             metered.closed = is_burnt.then(|| Burnout {
                 limit: hours.limit,
                 until: until.or_else(|| metered.meter.falls_below(most)),

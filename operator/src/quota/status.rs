@@ -333,12 +333,13 @@ fn conditions(
     now: Timestamp,
 ) -> Vec<Condition> {
     let active = fault.is_none();
-    let (reason, message) = match fault {
-        None => (Reason::Accepted, "the limits take effect".to_owned()),
-        Some(fault) => (Reason::InvalidSpec, takes_no_effect(&fault)),
-    };
     let is_degraded = degraded.is_some();
-    let (reason, message) = degraded.unwrap_or((reason, message));
+    let (reason, message) = match (fault, degraded) {
+        // No limit takes effect: that is worse than a limit that counts wrong.
+        (Some(fault), _) => (Reason::InvalidSpec, takes_no_effect(&fault)),
+        (None, Some(degraded)) => degraded,
+        (None, None) => (Reason::Accepted, "the limits take effect".to_owned()),
+    };
     let said = Said {
         generation,
         reason,
@@ -428,6 +429,14 @@ mod tests {
             "spec.limits.resources[2] limits nothing: there is no ResourceFlavor \"h10\"; create it, or correct the name"
         );
         assert_eq!(degraded(&["a100", "h10"]).0, "False");
+        // A policy that cannot be used at all says so first.
+        let faults = Faults {
+            spec: Some("no".to_owned()),
+            flavor: without_flavor(&object, |_| false),
+        };
+        let report = LimitsReport::default();
+        let status = status("p", &object, faults, &report, Timestamp::UNIX_EPOCH);
+        assert!(status.conditions.iter().all(|c| c.reason == "InvalidSpec"));
     }
 
     #[test]

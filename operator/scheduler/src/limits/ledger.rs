@@ -20,7 +20,7 @@ pub(crate) struct Ledger {
     leaving: BTreeMap<GangIdx, Vec<(LimitName, i128)>>,
     /// Those that are charged and follow others: they do not run yet.
     coming: BTreeSet<GangIdx>,
-    /// Limits from which nothing may be drawn now, and until when, where that is known.
+    /// Closed limits, with reason and end.
     closed: BTreeMap<LimitName, Closure>,
 }
 

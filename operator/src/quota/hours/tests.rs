@@ -85,6 +85,23 @@ fn at(hours: i64) -> i64 {
     START.saturating_add(hours.saturating_mul(3600))
 }
 
+/// The time until which a limit is closed is that of its numbers of now.
+#[test]
+fn a_limit_that_is_raised_opens_at_the_time_of_its_new_number() {
+    let quotas = quotas();
+    let mut hours = Hours::default();
+    gate(&mut hours, &quotas, 8, at(0));
+    // 24 hours are burnt of 16, then of 20.
+    let before = gate(&mut hours, &quotas, 8, at(3)).unwrap();
+    let mut raised = policy("u", 2);
+    raised.spec.limits.gpu_hours.as_mut().unwrap().limit = 20;
+    quotas.objects.observed(Key::new("", "p"), raised);
+    quotas.changed();
+    let after = gate(&mut hours, &quotas, 0, at(3)).unwrap();
+    assert_eq!(after.why, "all 20 GPU hours are burnt");
+    assert!(after.until < before.until, "{before:?} {after:?}");
+}
+
 #[test]
 fn what_is_burnt_closes_the_limit_until_the_window_has_moved_on() {
     let (_, policies) = quotas().active();
