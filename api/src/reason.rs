@@ -100,8 +100,8 @@ reasons! {
     BehindHead: "Wait until the job that the message names starts or goes, or use a queue whose order is Priority.";
     /// No Topology has the level that the job asks for.
     TopologyNotFound: "Name a level that a Topology has, and as preferred a finer one of the same Topology, or have a platform team create one that has it; the job goes on by itself.";
-    /// No ResourceFlavor exists that the queue offers and the job accepts and tolerates.
-    FlavorNotFound: "Create the ResourceFlavor, tolerate its taints, or name another in taskGroups[].flavors; the job goes on by itself.";
+    /// No ResourceFlavor exists that the queue offers and the job accepts and tolerates, or that a limit of a QuotaPolicy names.
+    FlavorNotFound: "Create the ResourceFlavor, tolerate its taints, or name another, a job in taskGroups[].flavors; the job goes on by itself.";
     /// The queue is stopped.
     QueueStopped: "Ask whoever stopped the queue; the job keeps its place.";
     /// The queue's quota is held by others.

@@ -2,7 +2,9 @@
 local ready
 for _, condition in ipairs(obj.status ~= nil and obj.status.conditions or {}) do
   if condition.observedGeneration == obj.metadata.generation and condition.status == "True" then
-    if condition.type == "Stalled" or condition.type == "Degraded" then
+    -- A limit of a flavor may be synced before its ResourceFlavor: the other limits take effect.
+    local is_fault = condition.type == "Degraded" and condition.reason ~= "FlavorNotFound"
+    if condition.type == "Stalled" or is_fault then
       return {status = "Degraded", message = condition.reason .. ": " .. condition.message}
     end
     if condition.type == "Ready" then

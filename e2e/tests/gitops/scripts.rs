@@ -146,6 +146,9 @@ pub(crate) fn others() -> Result<()> {
         "Degraded",
         "LedgerMismatch: why",
     ));
+    let no_flavor = [("Ready", true), ("Stalled", false), ("Degraded", true)];
+    let no_flavor = no_flavor.map(|(name, holds)| (name, holds, "FlavorNotFound"));
+    cases.push((other("QuotaPolicy", &no_flavor), "Healthy", "why"));
     for (active, reason, health) in [
         (true, "Accepted", "Healthy"),
         (true, "FlavorNotFound", "Healthy"),
