@@ -80,8 +80,7 @@ async fn leads(control_plane: &ControlPlane, operator: &Operator) {
 async fn goes_on(site: &Site, name: &str, fault: Instant, lease: Duration) {
     site.submit(name, 8, 1).await;
     let runs = |job: &TrainingJob| phase(job) == Some(JobPhase::Running);
-    // A candidate looks at the lease five times in its duration: so much later than the last
-    // renewal it may begin to count.
+    // A candidate may see the last renewal a fifth of the lease late.
     let bound = lease / 5 + lease + REQUEST.min(lease) + MARGIN;
     let left = bound.saturating_sub(fault.elapsed());
     let placed = wait_for(&site.api(), name, left, runs).await;

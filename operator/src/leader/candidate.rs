@@ -25,7 +25,7 @@ const REFUSED_FOR_GOOD: Duration = Duration::from_secs(60);
 enum Attempt {
     /// The lease is ours.
     Taken(Box<(Leadership, Lease)>),
-    /// The lease may be free after this time: look again then.
+    /// Look again after this time.
     LookAgainIn(Duration),
 }
 
@@ -50,6 +50,12 @@ impl Unchanged {
             }
         }
     }
+}
+
+/// The time until the next look at a lease that is held for `left`: no later than it may be over.
+/// None: it is over.
+fn next_look(left: Duration, pause: Duration) -> Option<Duration> {
+    (!left.is_zero()).then(|| left.min(pause))
 }
 
 /// One candidate for the lease.
@@ -134,8 +140,8 @@ impl Candidate {
             .is_some_and(|h| !h.is_empty());
         if held {
             let left = unchanged.left(&version, Instant::now(), self.over_after(&lease));
-            if !left.is_zero() {
-                return Ok(Attempt::LookAgainIn(left.min(self.pause())));
+            if let Some(wait) = next_look(left, self.pause()) {
+                return Ok(Attempt::LookAgainIn(wait));
             }
         }
         let transitions = spec.lease_transitions.unwrap_or(0).saturating_add(1);
@@ -307,6 +313,11 @@ mod tests {
         // A renewed lease is waited for from the look that shows the renewal.
         assert_eq!((left("2", 31), left("2", 59)), (30, 2));
         assert_eq!((left("2", 61), left("2", 90)), (0, 0));
+        let next = |left| {
+            let pause = Duration::from_secs(6);
+            next_look(Duration::from_secs(left), pause).map(|wait| wait.as_secs())
+        };
+        assert_eq!((next(30), next(1), next(0)), (Some(6), Some(1), None));
     }
 
     #[tokio::test]
