@@ -96,7 +96,7 @@ impl Document {
     }
 
     /// Something that is wrong with the document, at a field of it such as
-    /// `metadata.name`; at its start where the field is empty or not there.
+    /// `metadata.name`; where that is absent, at the nearest field around it.
     #[must_use]
     pub fn problem(&self, field: &str, message: impl Into<String>) -> Problem {
         self.problem_at(self.tree.find(field), field, message.into())

@@ -196,22 +196,12 @@ pub(super) fn instead(name: &str, known: &[&str]) -> Option<Cow<'static, str>> {
         _ if known.contains(&"resourceGroups") => OF_QUEUE,
         _ if known.contains(&"secretKeyRef") => OF_SOURCE,
         _ if known.contains(&"nodeTaints") => OF_FLAVOR,
-        _ if known.contains(&"requester") => OF_SUBJECT,
+        _ if known.contains(&"team") && known.contains(&"requester") => OF_SUBJECT,
         ["name", "port"] => OF_PORT,
         _ => return None,
     };
     let row = table.iter().find(|(names, _)| names.contains(&name));
     row.map(|(_, instead)| Cow::Borrowed(*instead))
-}
-
-/// The mapping to write instead of one value, by the type that is wanted.
-pub(super) fn mapping(of: &str) -> Option<&'static str> {
-    Some(match of {
-        "GpuHours" => "{limit: 10000, windowHours: 720}",
-        "TopologyLevel" => "{nodeLabel: LABEL}, with the key of a node label",
-        "TopologyRequest" => "{required: LEVEL} or {preferred: LEVEL}",
-        _ => return None,
-    })
 }
 
 /// The same, of an amount that stands beside `limits` and not in it.
@@ -224,4 +214,14 @@ fn instead_of_amount(name: &str) -> Option<Cow<'static, str>> {
     } else {
         None
     }
+}
+
+/// The mapping to write instead of the one value `value`, by the type that is wanted.
+pub(super) fn mapping(wanted: &str, value: &str) -> Option<String> {
+    Some(match wanted {
+        "GpuHours" => format!("{{limit: {value}, windowHours: 720}} for 30 days"),
+        "TopologyLevel" => format!("{{nodeLabel: {value}}}, with the key of a node label"),
+        "TopologyRequest" => format!("{{required: {value}}} or {{preferred: {value}}}"),
+        _ => return None,
+    })
 }

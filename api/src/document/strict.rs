@@ -40,11 +40,13 @@ fn compare(written: &Tree, read: &Value, path: &str, found: &mut Vec<Unknown>) {
                     Some(read) => compare(value, read, &path, found),
                     // Nothing is the same as absent.
                     None if value.is_nothing() => {}
-                    None => found.push(Unknown {
-                        path,
-                        at,
-                        message: words::UNKNOWN_FIELD,
-                    }),
+                    None => {
+                        let message = match path.rsplit('.').nth(1) {
+                            Some(around) if around.ends_with("elector") => words::NO_LABEL,
+                            _ => words::UNKNOWN_FIELD,
+                        };
+                        found.push(Unknown { path, at, message });
+                    }
                 }
             }
         }

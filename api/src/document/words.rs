@@ -7,6 +7,10 @@ use crate::quantity::Amount;
 /// What is said of an unknown field where the known ones are not to be had.
 pub(crate) const UNKNOWN_FIELD: &str = "is no known field: correct its name or remove it";
 
+/// What is said of a label that stands directly in a label selector.
+pub(super) const NO_LABEL: &str =
+    "is no field of a label selector: write it into matchLabels, as {matchLabels: {KEY: VALUE}}";
+
 /// What is said of a list where fields are wanted.
 pub(super) const NO_LIST: &str =
     "must be a mapping, not a list: write its fields by name, without dashes";
@@ -140,14 +144,22 @@ fn must_be(is: &str, expected: &str, path: &str) -> String {
     let value = is.split(['`', '"']).nth(1).unwrap_or_default();
     let fix = match (wanted, kind) {
         ("a text", "integer" | "floating point" | "boolean") => ": put it in quotes".to_owned(),
+        ("a list", "map") if path.ends_with("limits.resources") => {
+            ": write - {resource: NAME, max: AMOUNT}".to_owned()
+        }
         ("a list", "string" | "map") => ": begin it with a dash".to_owned(),
         ("a mapping", _) => {
-            let mapping = expected.strip_prefix("struct ").and_then(pasted::mapping);
+            let wanted = expected.strip_prefix("struct ");
+            let mapping = wanted.and_then(|wanted| pasted::mapping(wanted, value));
             mapping.map_or_else(String::new, |mapping| format!(": write {mapping}"))
         }
         ("a whole number", "string") if value.parse::<i64>().is_ok() => {
             ": remove the quotes".to_owned()
         }
+        ("a whole number", "string") => match in_unit_of(path, value) {
+            Some(number) => format!(": write {number}"),
+            None => String::new(),
+        },
         (_, "floating point") if wanted.starts_with("a quantity") => {
             let millis = Quantity::new(value).amount().ok();
             match millis.and_then(Amount::millis_up) {
@@ -160,6 +172,27 @@ fn must_be(is: &str, expected: &str, path: &str) -> String {
         _ => String::new(),
     };
     format!("must be {wanted}, not {found}{fix}")
+}
+
+/// A span of time such as `24h` in the unit that the name of the field ends with. None: the text is
+/// no such span, or the unit does not divide it.
+fn in_unit_of(path: &str, span: &str) -> Option<i64> {
+    let seconds = |unit: char| match unit {
+        's' => Some(1),
+        'm' => Some(60),
+        'h' => Some(3_600),
+        'd' => Some(86_400),
+        _ => None,
+    };
+    let unit = match path {
+        _ if path.ends_with("Seconds") || path.ends_with("SecondsPerJob") => 1,
+        _ if path.ends_with("Hours") => 3_600,
+        _ => return None,
+    };
+    let last = span.chars().last()?;
+    let number: i64 = span.strip_suffix(last)?.parse().ok()?;
+    let all = number.checked_mul(seconds(last)?)?;
+    (all.checked_rem(unit)? == 0).then(|| all.checked_div(unit))?
 }
 
 /// What stands in backquotes.

@@ -250,6 +250,8 @@ fn memory_of_some_bytes_is_a_slip() {
     }
 }
 
+const JOB_SPEC: &str = "{topology: TOPOLOGY, taskGroups: [{name: w, image: x, resources: {limits: {cpu: 1, memory: 1Gi}}}]}";
+
 /// Fields of the kinds of platform teams, each with what to write instead.
 #[test]
 fn what_platform_teams_write_by_habit_says_what_to_write() {
@@ -286,9 +288,9 @@ fn what_platform_teams_write_by_habit_says_what_to_write() {
             "write queueName",
         ),
         (
-            said::<QuotaPolicy>("{subject: {}, limits: {gpuHours: 10000}}"),
+            said::<QuotaPolicy>("{subject: {}, limits: {gpuHours: 500}}"),
             "spec.limits.gpuHours",
-            "must be a mapping, not the number 10000: write {limit: 10000, windowHours: 720}",
+            "must be a mapping, not the number 500: write {limit: 500, windowHours: 720} for 30 days",
         ),
         (
             said::<ResourceFlavor>("{nodeLabels: {a: b}, topologyName: t}"),
@@ -298,7 +300,32 @@ fn what_platform_teams_write_by_habit_says_what_to_write() {
         (
             said::<Topology>("{levels: [rack]}"),
             "spec.levels[0]",
-            "must be a mapping, not the text \"rack\": write {nodeLabel: LABEL}",
+            "must be a mapping, not the text \"rack\": write {nodeLabel: rack}",
+        ),
+        (
+            said::<TrainingJob>(&JOB_SPEC.replace("TOPOLOGY", "rack")),
+            "spec.topology",
+            "must be a mapping, not the text \"rack\": write {required: rack} or {preferred: rack}",
+        ),
+        (
+            said::<QuotaPolicy>("{subject: {}, limits: {runtimeSecondsPerJob: 24h}}"),
+            "spec.limits.runtimeSecondsPerJob",
+            "must be a whole number, not the text \"24h\": write 86400",
+        ),
+        (
+            said::<QuotaPolicy>("{subject: {}, limits: {gpuHours: {limit: 1, windowHours: 30d}}}"),
+            "spec.limits.gpuHours.windowHours",
+            "must be a whole number, not the text \"30d\": write 720",
+        ),
+        (
+            said::<QuotaPolicy>("{subject: {}, limits: {resources: {cpu: 8}}}"),
+            "spec.limits.resources",
+            "must be a list, not a mapping: write - {resource: NAME, max: AMOUNT}",
+        ),
+        (
+            subject("{namespaceSelector: {team: vision}}"),
+            "spec.subject.namespaceSelector.team",
+            "write it into matchLabels",
         ),
     ] {
         assert_eq!(said.len(), 1, "{said:?}");
