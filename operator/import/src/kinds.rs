@@ -7,7 +7,7 @@ use crate::context::Context;
 use crate::fields::Fields;
 use crate::log::Log;
 use crate::object::Object;
-use crate::{kubeflow, kueue, lattice, volcano};
+use crate::{fields, kubeflow, kueue, lattice, volcano};
 
 type Turn = fn(&Fields<'_>, &Context) -> Vec<Object>;
 
@@ -127,12 +127,20 @@ pub fn known() -> Vec<String> {
         .collect()
 }
 
-/// True if documents of this group and kind can be turned.
+/// True if documents of this group and kind can be turned. Of core Jobs those can that Kueue
+/// queues.
 #[must_use]
 pub fn is_known(document: &Document) -> bool {
     let (group, _) = group_and_version(document);
     let mut kinds = KINDS.iter();
-    kinds.any(|(of, _, kind, _)| *of == group && *kind == document.kind)
+    let is_known = kinds.any(|(of, _, kind, _)| *of == group && *kind == document.kind);
+    is_known && (group != "batch" || kueue::is_queued(&fields::value(document)))
+}
+
+/// True if a TrainingJob can be made of the document.
+#[must_use]
+pub fn is_job(document: &Document) -> bool {
+    is_known(document) && document.kind.ends_with("Job")
 }
 
 /// Kind, namespace and name, as people say it.

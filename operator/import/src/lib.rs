@@ -31,7 +31,7 @@ use trellis_api::{Quantity, TrainingQueue};
 use context::Context;
 use log::Log;
 
-pub use kinds::{is_known, known};
+pub use kinds::{is_job, is_known, known};
 pub use log::Note;
 pub use object::Object;
 pub use render::{json, yaml};

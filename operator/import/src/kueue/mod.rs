@@ -77,6 +77,14 @@ fn of_annotation(metadata: &Fields<'_>, context: &Context, spec: &mut TrainingJo
     true
 }
 
+/// True if an object has the label by which Kueue queues it.
+pub(crate) fn is_queued(object: &serde_json::Value) -> bool {
+    let labels = object
+        .get("metadata")
+        .and_then(|metadata| metadata.get("labels"));
+    labels.is_some_and(|labels| labels.get(QUEUE_NAME).is_some())
+}
+
 /// The queue that a LocalQueue leads to.
 fn queue(name: &Fields<'_>, metadata: &Fields<'_>, context: &Context, spec: &mut TrainingJobSpec) {
     let Some(local) = name.as_text() else { return };
@@ -89,6 +97,6 @@ fn queue(name: &Fields<'_>, metadata: &Fields<'_>, context: &Context, spec: &mut
     spec.queue_name = Some(local);
     name.note(
         "is a LocalQueue that is not among the documents, and jobs name the queue itself here",
-        "give its document too, or write the name of its ClusterQueue into spec.queueName",
+        "give its document too, or see that spec.queueName is the name of a TrainingQueue",
     );
 }

@@ -29,6 +29,15 @@ const MEETING: [&str; 5] = [
     "LOCAL_RANK",
 ];
 
+/// Programs that set RANK and WORLD_SIZE for each of their processes.
+const LAUNCHERS: [&str; 5] = [
+    "torchrun",
+    "torch.distributed",
+    "accelerate",
+    "deepspeed",
+    "mpirun",
+];
+
 /// Variables that a system sets, and that are set here too where a command reads them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Provided(pub(crate) Vec<(String, String)>);
@@ -65,6 +74,21 @@ pub(super) fn look(container: &Fields<'_>, group: &TaskGroup, hints: &Hints<'_>)
             // The text itself is carried over as it is.
             container.log().note(path, Some(&value), why, instead);
         }
+    }
+    let launches = |text: &str| LAUNCHERS.iter().any(|launcher| text.contains(launcher));
+    let reads_rank = |text: &str| reads(text, "RANK") || reads(text, "WORLD_SIZE");
+    let may_read_rank = framework == Framework::PyTorch && group.gpus() > 1;
+    if may_read_rank
+        && !texts
+            .iter()
+            .any(|(_, text)| launches(text) || reads_rank(text))
+    {
+        container.log().note(
+            &container.inside("command"),
+            None,
+            "starts no torchrun, and RANK and WORLD_SIZE are set only where no pod has more than one GPU",
+            "start torchrun, or let the program read TRELLIS_RANK and TRELLIS_WORLD_SIZE",
+        );
     }
     needed
 }

@@ -36,7 +36,7 @@ pub(in crate::cli) struct Input {
     pub(in crate::cli) problems: Vec<Problem>,
     /// What the user might not expect.
     pub(in crate::cli) notes: Vec<String>,
-    /// The first object of the files with jobs that `trellis import` could turn.
+    /// The first job of another system in the files with jobs that `trellis import` can turn.
     pub(in crate::cli) importable: Option<String>,
 }
 
@@ -116,7 +116,7 @@ impl Input {
                 let note = not_read(&document, to_plan).map(|note| format!("{file}: {note}"));
                 // A dump holds many objects of a kind.
                 self.notes.extend(note.filter(|n| !self.notes.contains(n)));
-                if to_plan && self.importable.is_none() {
+                if to_plan && self.importable.is_none() && trellis_import::is_job(&document) {
                     self.importable = importable(&document);
                 }
             }
@@ -142,12 +142,11 @@ fn importable(document: &Document) -> Option<String> {
 /// of a cluster is worth a note only where an object of Trellis would mean the same: the cluster
 /// may hold anything else.
 pub(in crate::cli) fn not_read(document: &Document, in_file_of_jobs: bool) -> Option<String> {
-    let is_native = document.api_version.starts_with("batch/");
     match importable(document) {
-        Some(what) if in_file_of_jobs || !is_native => Some(format!(
+        Some(what) => Some(format!(
             "{what} is not read: turn it into an object of Trellis with `trellis import`"
         )),
-        _ => in_file_of_jobs.then(|| format!("{} is not looked at", document.kind)),
+        None => in_file_of_jobs.then(|| format!("{} is not looked at", document.kind)),
     }
 }
 
