@@ -48,8 +48,8 @@ async fn a_plan_is_for_who_asks_for_it_or_whom_it_names() {
     apply(control_plane, &about(&site, &only_me, json!({}))).await;
     active(control_plane, site.name()).await;
     let note = format!(
-        "note: policies look at who submits a job, and that is taken for you, {me:?}; --as names \
-         somebody"
+        "note: policies or quota policies depend on the user who submits a job: assumed you, {me:?}; \
+         name the user with --as"
     );
     assert_eq!(said(&plan(&site, &[]).await), (Some(0), false, Some(note)));
     let as_me = plan(&site, &["--as", &me]).await;

@@ -65,8 +65,8 @@ fn a_queue_that_does_not_select_the_namespace() {
     // That may be for want of the Namespace, which is said.
     assert_eq!(
         run.err,
-        "note: namespace \"team-a\" is in no file: done as if without labels, which queues, \
-         policies or quota policies go by here; add a file of `kubectl get namespace team-a -o yaml`\n"
+        "note: namespace \"team-a\" is in no file: planned without labels, by which queues or \
+         policies of the files select namespaces; add a file of `kubectl get namespace team-a -o yaml`\n"
     );
     // What it would become is shown all the same.
     assert!(run.out.contains("PodGroup llm"), "{}", run.out);

@@ -31,8 +31,8 @@ spec:
   limits: {gpusPerJob: 8}
 ";
 
-const NOBODY: &str = "note: policies look at who submits a job, and that is taken for nobody; \
-                      --as names somebody\n";
+const NOBODY: &str = "note: policies or quota policies depend on the user who submits a job: \
+                      assumed unknown; name the user with --as\n";
 
 /// Plans `job.yaml` beside other objects.
 fn with(objects: &str, more: &[&str]) -> Run {

@@ -4,6 +4,8 @@
 mod bindings;
 mod engine;
 mod facts;
+mod foreign_keys;
+mod idle_limits;
 pub(super) mod input;
 pub(super) mod judge;
 pub(super) mod live;
@@ -19,6 +21,7 @@ pub(super) mod standing;
 mod storage;
 pub(super) mod who;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -89,6 +92,7 @@ pub(super) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     if let Some(problem) = wrong_options(options, &snapshot) {
         return Ok(super::refuse(&[problem]));
     }
+    let policies: BTreeSet<String> = snapshot.quota_policies.keys().cloned().collect();
     let offline = !options.nodes.is_empty() || !snapshot.nodes.is_empty();
     let (jobs, snapshot, more, who) = if offline {
         let namespace = options.namespace.as_deref().unwrap_or("default");
@@ -113,7 +117,9 @@ pub(super) fn run(options: &Options) -> anyhow::Result<ExitCode> {
         let who = Who::of(&options.submitter, || Who::Myself(cluster.whoami()));
         (jobs, seen.snapshot, seen.notes, who)
     };
-    for note in notes.iter().chain(&more) {
+    let slips = idle_limits::notes(&policies, &snapshot);
+    let foreign = foreign_keys::notes(&jobs);
+    for note in notes.iter().chain(&more).chain(&slips).chain(&foreign) {
         super::warn(&format!("note: {note}"));
     }
     let mut snapshot = snapshot;

@@ -42,7 +42,7 @@ pub(in crate::cli) fn note(namespaces: &BTreeSet<&str>) -> Option<String> {
         ("s", "are")
     };
     Some(format!(
-        "namespace{s} {} {are} in no file: done as if without labels, which queues, policies or quota policies go by here; add a file of `kubectl get namespace {} -o yaml`",
+        "namespace{s} {} {are} in no file: planned without labels, by which queues or policies of the files select namespaces; add a file of `kubectl get namespace {} -o yaml`",
         quoted.join(", "),
         names.join(" "),
     ))

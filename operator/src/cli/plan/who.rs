@@ -43,15 +43,13 @@ impl Who {
     pub(in crate::cli) fn assumed(&self, snapshot: &Snapshot) -> Option<String> {
         let assumed = match self {
             Self::Named(_) => return None,
-            Self::Myself(Some(requester)) => format!("taken for you, {:?}", requester.user),
-            Self::Myself(None) => {
-                "the cluster does not say who you are: taken for nobody".to_owned()
-            }
-            Self::Unknown => "taken for nobody".to_owned(),
+            Self::Myself(Some(requester)) => format!("you, {:?}", requester.user),
+            Self::Myself(None) => "unknown, since the cluster does not say who you are".to_owned(),
+            Self::Unknown => "unknown".to_owned(),
         };
         is_asked_for(snapshot).then(|| {
             format!(
-                "policies look at who submits a job, and that is {assumed}; --as names somebody"
+                "policies or quota policies depend on the user who submits a job: assumed {assumed}; name the user with --as"
             )
         })
     }

@@ -1,0 +1,47 @@
+//! Labels and annotations by which other queueing systems are asked for something: on a
+//! TrainingJob they mean nothing.
+
+use trellis_api::TrainingJob;
+
+/// Keys, and the field of a TrainingJob that means the same.
+const KEYS: [(&str, &str); 9] = [
+    ("kueue.x-k8s.io/queue-name", "spec.queueName"),
+    ("kueue.x-k8s.io/priority-class", "spec.priorityClassName"),
+    (
+        "kueue.x-k8s.io/podset-required-topology",
+        "spec.topology.required",
+    ),
+    (
+        "kueue.x-k8s.io/podset-preferred-topology",
+        "spec.topology.preferred",
+    ),
+    (
+        "kueue.x-k8s.io/max-exec-time-seconds",
+        "spec.deadlines.activeSeconds",
+    ),
+    ("scheduling.volcano.sh/queue-name", "spec.queueName"),
+    (
+        "scheduling.volcano.sh/group-min-member",
+        "minReplicas of a task group",
+    ),
+    ("kai.scheduler/queue", "spec.queueName"),
+    ("runai/queue", "spec.queueName"),
+];
+
+/// A note on each of these keys that a job bears.
+pub(super) fn notes(jobs: &[TrainingJob]) -> Vec<String> {
+    let notes = jobs.iter().flat_map(|job| {
+        let name = job.metadata.name.as_deref().unwrap_or_default();
+        let labels = job.metadata.labels.iter().flatten();
+        let annotations = job.metadata.annotations.iter().flatten();
+        let labels = labels.map(|(key, _)| ("labels", key));
+        let annotations = annotations.map(|(key, _)| ("annotations", key));
+        labels.chain(annotations).filter_map(move |(map, key)| {
+            let (_, field) = KEYS.iter().find(|(known, _)| known == key)?;
+            Some(format!(
+                "TrainingJob {name}: metadata.{map}[{key:?}] has no effect: write {field}"
+            ))
+        })
+    });
+    notes.collect()
+}
