@@ -299,6 +299,17 @@ fn simulation_without_nodes_says_so() {
     );
 }
 
+/// A scenario may end without nodes: jobs were placed while there was one.
+#[test]
+fn simulation_that_deletes_its_last_node_had_nodes() {
+    let events = format!(
+        "  - {{at: 0s, apply: {}, runtime: 1s}}\n  - {{at: 5s, delete: {{kind: Node, name: gpu-0}}}}\n  - {{at: 5s, delete: {{kind: Node, name: gpu-1}}}}\n",
+        job("a", 1)
+    );
+    let run = simulate_text(&scenario(&events), &[]);
+    assert_eq!((run.code, run.err.as_str()), (0, ""), "{run:?}");
+}
+
 /// A ClusterQueue would be taken for a TrainingQueue by a reader: the simulation says that it
 /// reads neither it nor any other object of Kueue.
 #[test]
@@ -338,7 +349,11 @@ fn jobs_are_submitted_by_whom_the_user_names() {
     // It may be hers: that it is nobody's is said.
     let nobody = simulate_text(&text, &[]);
     assert_eq!(nobody.code, 1);
-    assert!(nobody.err.contains("--as names somebody"), "{}", nobody.err);
+    assert!(
+        nobody.err.contains("name the user with --as"),
+        "{}",
+        nobody.err
+    );
     let none = trellis(&["simulate", "--workload", "gangs", "--as", "ada"], "");
     assert_eq!(none.code, 2);
 }
@@ -365,6 +380,10 @@ fn gpu_hours_are_burnt_and_come_back() {
     let waits = lines.iter().filter(|l| l["event"] == "waiting");
     let waits: Vec<_> = waits.map(|l| l["reason"].as_str().unwrap()).collect();
     assert!(waits[1].starts_with("QuotaPolicyExceeded: "), "{waits:?}");
+    assert!(
+        waits[1].ends_with("its 1 GPU hour is burnt, and nothing starts until 3675 s"),
+        "{waits:?}"
+    );
     // Without the limit it starts when the other ends.
     let run = simulate_text(&scenario(&events), &["-o", "jsonl"]);
     assert_eq!(run.code, 1);

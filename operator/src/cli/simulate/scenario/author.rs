@@ -70,6 +70,8 @@ pub(super) struct Author {
     pub(super) waiting: BTreeMap<Key, Waiting>,
     /// Who submits the jobs.
     requester: Option<Requester>,
+    /// True if there was a node at any time.
+    has_nodes: bool,
     /// Every job that ever was there.
     known: BTreeSet<Key>,
     /// Those that are there.
@@ -112,6 +114,7 @@ impl Author {
     }
 
     fn node(&mut self, at: Time, node: &SlimNode) {
+        self.has_nodes = true;
         self.script
             .at(at, Change::Node(gang::node(node, &Unhealthy::default())));
     }
@@ -385,8 +388,13 @@ impl Author {
                 Err(problems) => self.problems.extend(problems),
             }
         }
-        if self.snapshot.nodes.is_empty() {
+        if !self.has_nodes {
             let note = "there are no nodes, so no job is placed: add some (docs/simulate.md)";
+            self.notes.push(note.to_owned());
+        }
+        if self.known.is_empty() {
+            let note =
+                "there is no TrainingJob, so nothing is simulated: add one (docs/simulate.md)";
             self.notes.push(note.to_owned());
         }
         let who = Who::Unknown.assumed(&self.snapshot);
