@@ -42,7 +42,10 @@ pub(crate) enum Misconfigured {
     OwnParent,
     /// It is below itself by way of others. All of them say so, and in the same
     /// words: from the first name on, each is below the next.
-    #[error("is part of a cycle of parents: {}", cycle(members))]
+    #[error(
+        "is part of a cycle of parents: {}; change spec.parentName of one of them",
+        cycle(members)
+    )]
     Cycle { members: Arc<[QueueName]> },
     /// An amount of its quota is negative.
     #[error("has a {limit} of {amount}: an amount cannot be negative")]
@@ -104,7 +107,7 @@ mod tests {
             fault.to_string(),
             "is part of a cycle of parents: \"q0000\" below \"q0001\" below \"q0002\" below \
              \"q0003\" below \"q0004\" below \"q0005\" below \"q0006\" below \"q0007\" below \
-             ... below \"q0000\""
+             ... below \"q0000\"; change spec.parentName of one of them"
         );
     }
 }

@@ -253,7 +253,7 @@ fn a_misconfigured_queue_stops_itself_alone() {
     let words = |gang: &str| engine.certificate(&id(gang)).unwrap().to_string();
     assert_eq!(
         words("in-cycle"),
-        "queue \"x\" is part of a cycle of parents: \"x\" below \"y\" below \"x\""
+        "queue \"x\" is part of a cycle of parents: \"x\" below \"y\" below \"x\"; change spec.parentName of one of them"
     );
     assert_eq!(
         words("lost"),

@@ -44,13 +44,15 @@ impl Detail {
                 let shown = |number| Number(resource.as_ref(), number);
                 write!(
                     f,
-                    "{limit}: needs {}, {} of {} are held: {} missing; held by {}",
+                    "{limit}: needs {}, {} of {} are held: {} missing",
                     shown(*needs),
                     shown(*used),
                     shown(*most),
                     Is(shown(*missing)),
-                    Count(*holders, "gang"),
                 )?;
+                if *holders > 0 {
+                    write!(f, "; held by {}", Count(*holders, "gang"))?;
+                }
                 for (i, (gang, held)) in largest.iter().enumerate() {
                     let start = if i == 0 { " (" } else { ", " };
                     write!(f, "{start}{:?}", gang.as_str())?;

@@ -45,7 +45,7 @@ fn all_members_of_a_cycle_are_stopped() {
     ]);
     assert_eq!(tree.room_of("beside", "gpu"), Some(63));
     tree.put("a < c: gpu=2");
-    let cycle = "is part of a cycle of parents: \"a\" below \"c\" below \"b\" below \"a\"";
+    let cycle = "is part of a cycle of parents: \"a\" below \"c\" below \"b\" below \"a\"; change spec.parentName of one of them";
     let names = ["root", "a", "b", "c", "below", "beside"];
     assert_eq!(
         faults(&tree, &names),
