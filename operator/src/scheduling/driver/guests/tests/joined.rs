@@ -354,6 +354,20 @@ async fn pod_joins_its_gang_in_the_domain_and_not_in_another_of_the_same_name() 
     let placement = scene.driver.engine.placement(&gang::id(&unit)).unwrap();
     let nodes: Vec<_> = placement.iter().map(|(_, _, node)| node.as_str()).collect();
     assert_eq!(nodes, ["n2"]);
+    // Its own selector keeps a pod out of the domain of its gang: it waits, and is not bound to a
+    // node that its selector forbids.
+    scene.see(decoded(json!({
+        "metadata": {"name": "c", "namespace": "team-a", "uid": "c",
+            "labels": {"trellis.dev/pod-group": "g"}},
+        "spec": {"schedulerName": "trellis", "nodeSelector": {"block": "b1"},
+            "containers": [{"name": "c", "image": "i",
+                "resources": {"requests": {GPU: "4"}, "limits": {GPU: "4"}}}]},
+        "status": {"phase": "Pending"},
+    })));
+    scene.decide();
+    let unit = guests::of_pod(&key("c"));
+    assert!(scene.driver.engine.placement(&gang::id(&unit)).is_none());
+    assert_eq!(scene.inside(&unit), Inside::Waiting);
 }
 
 /// Where its gang must be in one domain, and nobody can say in which.
