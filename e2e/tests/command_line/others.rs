@@ -61,16 +61,22 @@ async fn explain_says_why_pods_of_others_wait() {
     explains("pod/sweep-0", "MembersMissing: ").await;
 
     pod(&site, "sweep", "sweep-1").await;
-    let said = explains("PodGroup/sweep", "The smallest change").await;
-    for words in ["  Queued", "number ", "8 are missing", "What to do"] {
+    // The phase is written after the reason is known.
+    let said = explains("PodGroup/sweep", "  Queued").await;
+    for words in [
+        "The smallest change",
+        "number ",
+        "8 are missing",
+        "What to do",
+    ] {
         assert!(said.out.contains(words), "{words}: {said:?}");
     }
     let unwrapped: Vec<_> = said.out.split_whitespace().collect();
     let holder = format!("held by {}/PodGroup/small (8 nvidia.com/gpu)", site.name());
     assert!(unwrapped.join(" ").contains(&holder), "{said:?}");
     // A pod waits with its gang, and says so itself.
-    let said = explains("pod/sweep-1", "The smallest change").await;
-    assert!(said.out.contains("/Pod/sweep-1  Queued"), "{said:?}");
+    let said = explains("pod/sweep-1", "/Pod/sweep-1  Queued").await;
+    assert!(said.out.contains("The smallest change"), "{said:?}");
     let row = scene.trellis(&["queue", "-n", site.name()]).await;
     assert!(row.line("PodGroup/sweep").contains("Queued"), "{row:?}");
 }
