@@ -7,7 +7,7 @@ use crate::quantity::Amount;
 /// What is said of an unknown field where the known ones are not to be had.
 pub(crate) const UNKNOWN_FIELD: &str = "is no known field: correct its name or remove it";
 
-/// What is said of a label that stands directly in a label selector.
+/// The message of a label that stands directly in a label selector.
 pub(super) const NO_LABEL: &str =
     "is no field of a label selector: write it into matchLabels, as {matchLabels: {KEY: VALUE}}";
 

@@ -127,8 +127,8 @@ pub fn known() -> Vec<String> {
         .collect()
 }
 
-/// True if documents of this group and kind can be turned. Of core Jobs those can that Kueue
-/// queues.
+/// True if documents of this group and kind can be turned. A core Job can be turned if Kueue queues
+/// it.
 #[must_use]
 pub fn is_known(document: &Document) -> bool {
     let (group, _) = group_and_version(document);

@@ -23,7 +23,7 @@ pub(crate) fn flavor(root: &Fields<'_>, _: &Context) -> Vec<Object> {
         fields.note_at(
             "topologyName",
             "binds the flavor to a topology, and a Topology holds for all nodes here",
-            "make a Topology; jobs ask for its levels by topology: {required: LEVEL}",
+            "see that the Topology is imported too; jobs ask for its levels by topology: {required: LEVEL}",
         );
         fields.note_at(
             "resourceWeights",
