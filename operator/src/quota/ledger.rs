@@ -1,7 +1,4 @@
-//! QuotaLedgers: the operator writes burnt GPU time into them, and reads them when it begins to
-//! lead.
-
-use std::collections::BTreeMap;
+//! The operator writes burnt GPU time into QuotaLedgers.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
@@ -11,9 +8,9 @@ use serde_json::{Value, json};
 use trellis_api::quantity::Amount;
 use trellis_api::quota_ledger::{LedgerEntry, QuotaLedger, QuotaLedgerSpec};
 use trellis_api::{Quantity, QuotaPolicy};
-use trellis_policies::quota::{Burnt, Holder};
 
 use super::LimitsReport;
+use super::account::is_of;
 use crate::commands::{Commands, WriteError};
 use crate::key::Key;
 use crate::patch;
@@ -27,64 +24,6 @@ pub(super) const BURNT_EVERY: SignedDuration = SignedDuration::from_secs(60);
 /// Entries of one ledger: of 100 holders with all parts of the window. A ledger of more holders
 /// has one entry for each.
 const ENTRIES: usize = 5_000;
-
-/// The content of a ledger.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Account {
-    /// Until when it counts, in seconds since 1970.
-    pub until: i64,
-    /// GPU time by holder.
-    pub holders: BTreeMap<Holder, Vec<Burnt>>,
-}
-
-/// Reads a ledger.
-///
-/// # Errors
-/// If an amount is no quantity, negative, or more than can be counted: to leave such an entry out
-/// would give hours back to its holder.
-pub fn read(ledger: &QuotaLedger) -> Result<Account, String> {
-    let mut holders: BTreeMap<Holder, Vec<Burnt>> = BTreeMap::new();
-    for (index, entry) in ledger.spec.entries.iter().enumerate() {
-        let amount = entry.gpu_seconds.amount().map_err(|e| e.to_string());
-        let seconds = amount.and_then(|amount| match amount.units_up() {
-            Some(seconds) if amount >= Amount::ZERO => Ok(seconds),
-            Some(_) => Err("is negative".to_owned()),
-            None => Err("is too large".to_owned()),
-        });
-        let seconds = seconds.map_err(|why| format!("spec.entries[{index}].gpuSeconds {why}"))?;
-        let holder = Holder::named(entry.requester.as_deref());
-        holders.entry(holder).or_default().push(Burnt {
-            start: entry.start.0.as_second(),
-            gpu_seconds: i128::from(seconds),
-        });
-    }
-    Ok(Account {
-        until: ledger.spec.until.0.as_second(),
-        holders,
-    })
-}
-
-/// True if the policy owns the ledger. A policy of a file has no uid, and owns that of its name.
-#[must_use]
-pub fn is_of(ledger: &QuotaLedger, policy: &QuotaPolicy) -> bool {
-    let Some(uid) = &policy.metadata.uid else {
-        return true;
-    };
-    let mut owners = ledger.metadata.owner_references.iter().flatten();
-    owners.any(|owner| owner.uid == *uid)
-}
-
-/// The account of a policy by the ledger of its name, if it has one of its own.
-///
-/// # Errors
-/// As [`read`] says.
-pub fn account_of(
-    policy: &QuotaPolicy,
-    ledger: Option<&QuotaLedger>,
-) -> Result<Option<Account>, String> {
-    let own = ledger.filter(|ledger| is_of(ledger, policy));
-    own.map(read).transpose()
-}
 
 /// The ledger of a policy as the watch shows it.
 #[derive(Clone, Copy, Debug, Default)]

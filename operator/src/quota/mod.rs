@@ -1,6 +1,7 @@
 //! QuotaPolicies on a cluster: which take effect, what they say of jobs, what is burnt
 //! of them, and what is written about them. The engine keeps the account of what is held.
 
+mod account;
 mod hours;
 mod judge;
 mod ledger;
@@ -9,9 +10,9 @@ mod room;
 mod set;
 mod status;
 
+pub use account::{Account, account_of, read as read_ledger};
 pub use hours::Hours;
 pub use judge::{Asked, held, judge};
-pub use ledger::{Account, account_of, read as read_ledger};
 pub use limits::{JobLimits, LimitsReport, base_units, counted, limit_of, name, planned};
 pub use room::no_room;
 pub use set::QuotaSet;
