@@ -13,9 +13,8 @@ use http::{HeaderName, HeaderValue};
 use kube::config::KubeconfigError;
 use kube::{Client, Config};
 
-/// Longest wait for the answer to a command; where the lease is shorter, so is
-/// the wait for that of a write ([`crate::leader`]).
-pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
+use crate::leader::REQUEST_TIMEOUT;
+
 /// Longest silence of a watch: more than [`crate::watch`] bears with, which is
 /// to say why it starts over.
 const WATCH_TIMEOUT: Duration = Duration::from_secs(110);

@@ -13,6 +13,7 @@ pub mod commands;
 mod conditions;
 pub mod controller;
 pub mod endpoint;
+pub mod epoch;
 pub mod key;
 pub mod leader;
 pub mod operator;

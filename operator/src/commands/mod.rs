@@ -21,7 +21,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
-use crate::leader::{Epoch, Leadership, NotLeading};
+use crate::epoch::Epoch;
+use crate::leader::{Leadership, NotLeading};
 use crate::telemetry::Counts;
 use crate::telemetry::traces::span;
 use crate::watch;

@@ -9,9 +9,8 @@ use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client};
 use tracing::{debug, info, warn};
 
-use super::leadership::{Leadership, request_time};
+use super::leadership::{Leadership, REQUEST_TIMEOUT, request_time};
 use super::{epoch_of, transitions, transitions_of};
-use crate::clients::REQUEST_TIMEOUT;
 
 /// Name of the Lease.
 pub const LEASE_NAME: &str = "trellis-operator";
@@ -298,7 +297,7 @@ impl Candidate {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::leader::Epoch;
+    use crate::epoch::Epoch;
 
     #[test]
     fn a_candidate_looks_again_when_the_lease_may_be_over() {

@@ -13,7 +13,6 @@ use tracing::{debug, info, warn};
 use trellis_api::names;
 
 use super::Leadership;
-use crate::commands::WriteError;
 
 /// Between two looks at who bears it: somebody may have taken it away, or given it
 /// to another.
@@ -61,7 +60,7 @@ impl Label {
         }
     }
 
-    async fn look(&self, leadership: &Leadership) -> Result<(), WriteError> {
+    async fn look(&self, leadership: &Leadership) -> kube::Result<()> {
         let bear = format!("{}={}", names::ROLE, names::LEADER);
         let bear = ListParams::default().labels(&bear);
         let bear = self.pods.list(&bear).await?;
@@ -73,7 +72,8 @@ impl Label {
             }
             info!(pod = other, "it leads no more: its label is taken away");
             match self.patch(other, &Value::Null).await {
-                Ok(()) | Err(WriteError::NotFound(_)) => {}
+                Ok(()) => {}
+                Err(kube::Error::Api(status)) if status.code == 404 => {}
                 Err(error) => return Err(error),
             }
         }
@@ -94,7 +94,7 @@ impl Label {
         }
     }
 
-    async fn patch(&self, pod: &str, value: &Value) -> Result<(), WriteError> {
+    async fn patch(&self, pod: &str, value: &Value) -> kube::Result<()> {
         let params = PatchParams {
             field_manager: Some(names::MANAGER.to_owned()),
             ..PatchParams::default()

@@ -6,8 +6,12 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
-use super::{Epoch, NotLeading, epoch_of};
-use crate::clients::REQUEST_TIMEOUT;
+use super::{NotLeading, epoch_of};
+use crate::epoch::Epoch;
+
+/// Longest wait for the answer to a command. Under a shorter lease a write waits no longer than
+/// the lease.
+pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// How long a holder of a lease of that duration waits for the answer to a
 /// write. The one place that says so: a holder keeps to it, and publishes it.

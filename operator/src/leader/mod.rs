@@ -24,11 +24,9 @@ use k8s_openapi::api::coordination::v1::Lease;
 
 pub use candidate::{Candidate, LEASE_NAME};
 pub use label::Label;
-pub use leadership::Leadership;
+pub use leadership::{Leadership, REQUEST_TIMEOUT};
 
-/// The term of a leader. Each new leader's is higher than all before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Epoch(pub i64);
+use crate::epoch::Epoch;
 
 /// This process no longer leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

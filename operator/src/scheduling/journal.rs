@@ -9,16 +9,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde_json::json;
+use trellis_api::Reason;
 use trellis_api::pod_group::{
     Assignment, ElasticGroup, NominatedVictim, Plan, PodGroupPhase, PodGroupStatus,
 };
-use trellis_api::{PodGroup, Reason, names};
 
 use super::flavors::Place;
 use super::wish::Run;
-use crate::commands::{Commands, WriteError};
-use crate::leader::Epoch;
-use crate::patch;
+use crate::epoch::Epoch;
 use crate::watch::PodView;
 
 /// How long a plan may take until it is undone.
@@ -335,29 +333,6 @@ pub fn author(journal: &PodGroupStatus, ours: Epoch, inherited: Option<&str>) ->
     } else {
         Author::Stale
     }
-}
-
-/// Writes the status if the PodGroup is still the one that it was decided on.
-///
-/// # Errors
-/// `Conflict` if it is not, or if a later leader has written it.
-pub async fn write(
-    commands: &Commands,
-    before: &PodGroup,
-    status: &PodGroupStatus,
-) -> Result<PodGroup, WriteError> {
-    let namespace = before.metadata.namespace.as_deref().unwrap_or_default();
-    let name = before.metadata.name.as_deref().unwrap_or_default();
-    let patch = json!({
-        "metadata": {
-            "uid": before.metadata.uid,
-            "resourceVersion": before.metadata.resource_version,
-        },
-        "status": patch::between(&before.status.clone().unwrap_or_default(), status),
-    });
-    commands
-        .patch_status(namespace, name, names::SCHEDULER_MANAGER, &patch)
-        .await
 }
 
 #[cfg(test)]

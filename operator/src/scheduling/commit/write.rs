@@ -10,13 +10,14 @@ use std::time::Duration;
 
 use serde_json::json;
 use tracing::warn;
-use trellis_api::PodGroup;
 use trellis_api::pod_group::PodGroupStatus;
+use trellis_api::{PodGroup, names};
 
 use super::{Committer, Outcome, is_owned};
-use crate::commands::WriteError;
+use crate::commands::{Commands, WriteError};
 use crate::key::Key;
-use crate::scheduling::{guests, journal};
+use crate::patch;
+use crate::scheduling::guests;
 
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(4);
@@ -55,7 +56,7 @@ impl Committer {
         let mut unknown = false;
         let mut commands = self.commands.clone();
         loop {
-            let error = match journal::write(&commands, &before, &status).await {
+            let error = match write_status(&commands, &before, &status).await {
                 Ok(written) => {
                     self.world.pod_groups.answered(at.clone(), written);
                     self.world.touch(job.clone());
@@ -139,6 +140,27 @@ fn standing(now: Option<&PodGroup>, before: &PodGroup, wanted: &PodGroupStatus) 
     } else {
         Standing::Changed
     }
+}
+
+/// Writes the status if the PodGroup is still the one that it was decided on. The error is
+/// `Conflict` if it is not, or if a later leader has written it.
+async fn write_status(
+    commands: &Commands,
+    before: &PodGroup,
+    status: &PodGroupStatus,
+) -> Result<PodGroup, WriteError> {
+    let namespace = before.metadata.namespace.as_deref().unwrap_or_default();
+    let name = before.metadata.name.as_deref().unwrap_or_default();
+    let patch = json!({
+        "metadata": {
+            "uid": before.metadata.uid,
+            "resourceVersion": before.metadata.resource_version,
+        },
+        "status": patch::between(&before.status.clone().unwrap_or_default(), status),
+    });
+    commands
+        .patch_status(namespace, name, names::SCHEDULER_MANAGER, &patch)
+        .await
 }
 
 #[cfg(test)]

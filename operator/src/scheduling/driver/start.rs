@@ -6,8 +6,8 @@ use trellis_api::pod_group::{PodGroupPhase, PodGroupStatus};
 
 use super::Driver;
 use super::victims::holds;
+use crate::epoch::Epoch;
 use crate::key::Key;
-use crate::leader::Epoch;
 use crate::scheduling::commit::is_owned;
 use crate::scheduling::guests;
 use crate::world::Seen;

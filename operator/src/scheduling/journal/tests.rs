@@ -1,4 +1,5 @@
 use super::*;
+use crate::patch;
 use crate::scheduling::fixtures::PHASES;
 
 fn plan_of(hash: &str) -> Plan {
