@@ -33,6 +33,16 @@ pub struct LimitsReport {
     pub wrong: BTreeSet<LimitId>,
 }
 
+impl LimitsReport {
+    /// GPU-seconds that are burnt of a limit.
+    #[must_use]
+    pub fn burnt_seconds(&self, limit: &LimitId) -> i128 {
+        let parts = self.burnt.get(limit).into_iter();
+        let parts = parts.flat_map(|(_, parts)| parts);
+        parts.fold(0, |sum, part| sum.saturating_add(part.gpu_seconds))
+    }
+}
+
 impl JobLimits {
     /// In the engine's words.
     #[must_use]

@@ -16,4 +16,4 @@ pub use judge::{Asked, held, judge};
 pub use limits::{JobLimits, LimitsReport, base_units, counted, limit_of, name, planned};
 pub use room::no_room;
 pub use set::QuotaSet;
-pub use status::{keep_quota_status, takes_no_effect};
+pub use status::{keep_quota_status, missing_flavors, takes_no_effect};

@@ -72,12 +72,9 @@ fn burnt(draw: &Draw, asked: &Asked, report: &LimitsReport) -> Option<String> {
     if unreadable.contains_key(&draw.limit.policy) {
         return Some(UNREADABLE.to_owned());
     }
-    let parts = report.burnt.get(&draw.limit).map(|(_, parts)| parts);
-    let burnt = parts.into_iter().flatten();
-    let burnt = burnt.fold(0_i128, |sum, part| sum.saturating_add(part.gpu_seconds));
     let hours = draw.max.units_down();
     let most = i128::from(hours).saturating_mul(HOUR);
-    (burnt >= most).then(|| all_burnt(hours))
+    (report.burnt_seconds(&draw.limit) >= most).then(|| all_burnt(hours))
 }
 
 #[cfg(test)]

@@ -94,11 +94,20 @@ struct Faults {
     flavor: Option<String>,
 }
 
+/// The limits of a policy that name a flavor that does not exist: their places in
+/// `spec.limits.resources`, and the flavors.
+pub fn missing_flavors(
+    policy: &QuotaPolicy,
+    exists: impl Fn(&str) -> bool,
+) -> impl Iterator<Item = (usize, &str)> {
+    let limits = policy.spec.limits.resources.iter().enumerate();
+    let named = limits.filter_map(|(at, limit)| Some((at, limit.flavor.as_deref()?)));
+    named.filter(move |(_, flavor)| !exists(flavor))
+}
+
 /// The fault of the first limit of a policy that names a flavor that does not exist.
 fn without_flavor(object: &QuotaPolicy, exists: impl Fn(&str) -> bool) -> Option<String> {
-    let limits = object.spec.limits.resources.iter().enumerate();
-    let mut named = limits.filter_map(|(at, limit)| Some((at, limit.flavor.as_deref()?)));
-    let (at, flavor) = named.find(|(_, flavor)| !exists(flavor))?;
+    let (at, flavor) = missing_flavors(object, exists).next()?;
     Some(format!(
         "spec.limits.resources[{at}] limits nothing: there is no ResourceFlavor {flavor:?}; create it, or correct the name"
     ))
@@ -259,17 +268,10 @@ fn hours_left(name: &str, report: &LimitsReport) -> Option<Quantity> {
     let lines = report.lines.iter().filter(|(limit, _)| is_hours(limit));
     let left = lines.map(|(limit, (_, max))| {
         let most = i128::from(base_units(&limit.what, *max)).saturating_mul(HOUR);
-        let left = most.saturating_sub(burnt_seconds(limit, report)).max(0);
+        let left = most.saturating_sub(report.burnt_seconds(limit)).max(0);
         left.checked_div(HOUR).unwrap_or_default()
     });
     left.min().map(whole)
-}
-
-/// GPU-seconds that are burnt of a limit.
-fn burnt_seconds(limit: &LimitId, report: &LimitsReport) -> i128 {
-    let parts = report.burnt.get(limit).into_iter();
-    let parts = parts.flat_map(|(_, parts)| parts);
-    parts.fold(0, |sum, part| sum.saturating_add(part.gpu_seconds))
 }
 
 /// What is held of one limit.
@@ -283,7 +285,7 @@ impl Use {
     fn of(limit: &LimitId, used: i128, max: Amount, report: &LimitsReport) -> Self {
         let used = match &limit.what {
             What::GpuHours => {
-                let burnt = burnt_seconds(limit, report);
+                let burnt = report.burnt_seconds(limit);
                 burnt.checked_div(HOUR).unwrap_or_default()
             }
             _ => used,

@@ -7,6 +7,7 @@ use trellis_api::queue::DEFAULT_FLAVOR;
 use trellis_api::{QuotaPolicy, names};
 
 use super::snapshot::Snapshot;
+use crate::quota::missing_flavors;
 
 /// A note on each name in these policies that nothing in the snapshot bears. Kinds of which the
 /// snapshot has no object are not known, and none of their names is noted.
@@ -45,22 +46,20 @@ fn of(policy: &QuotaPolicy, snapshot: &Snapshot) -> Vec<String> {
         }
     }
     for (at, limit) in policy.spec.limits.resources.iter().enumerate() {
-        let field = format!("spec.limits.resources[{at}]");
         let resource = &limit.resource;
         let mut nodes = snapshot.nodes.values();
         let is_offered = nodes.any(|node| node.status.allocatable.contains_key(resource));
         if !snapshot.nodes.is_empty() && !is_offered {
             notes.push(format!(
-                "{field}.resource: no node has {resource:?}, so it limits nothing"
-            ));
-        }
-        let flavor = limit.flavor.as_ref();
-        let flavor = flavor.filter(|flavor| flavor.as_str() != DEFAULT_FLAVOR);
-        if let Some(flavor) = flavor.filter(|flavor| !snapshot.flavors.contains_key(*flavor)) {
-            notes.push(format!(
-                "{field}.flavor: there is no ResourceFlavor {flavor:?}, so it limits nothing"
+                "spec.limits.resources[{at}].resource: no node has {resource:?}, so it limits nothing"
             ));
         }
     }
+    let exists = |flavor: &str| flavor == DEFAULT_FLAVOR || snapshot.flavors.contains_key(flavor);
+    notes.extend(missing_flavors(policy, exists).map(|(at, flavor)| {
+        format!(
+            "spec.limits.resources[{at}].flavor: there is no ResourceFlavor {flavor:?}, so it limits nothing"
+        )
+    }));
     notes
 }
