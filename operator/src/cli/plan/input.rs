@@ -113,9 +113,7 @@ impl Input {
                 self.problems.push(no_kind(&document).in_file(file));
             }
             Ok(false) => {
-                let note = not_read(&document, to_plan).map(|note| format!("{file}: {note}"));
-                // A dump holds many objects of a kind.
-                self.notes.extend(note.filter(|n| !self.notes.contains(n)));
+                note_unread(&mut self.notes, &document, file, to_plan);
                 if to_plan && self.importable.is_none() && trellis_import::is_job(&document) {
                     self.importable = importable(&document);
                 }
@@ -138,15 +136,24 @@ fn importable(document: &Document) -> Option<String> {
     trellis_import::is_known(document).then(|| format!("{kind} of {api_version}"))
 }
 
-/// The note on an object that no plan and no simulation reads. An object of a dump
-/// of a cluster is worth a note only where an object of Trellis would mean the same: the cluster
-/// may hold anything else.
-pub(in crate::cli) fn not_read(document: &Document, in_file_of_jobs: bool) -> Option<String> {
-    match importable(document) {
-        Some(what) => Some(format!(
-            "{what} is not read: turn it into an object of Trellis with `trellis import`"
-        )),
-        None => in_file_of_jobs.then(|| format!("{} is not looked at", document.kind)),
+/// Notes an object that no plan and no simulation reads, once for each kind of a file. An object of
+/// a dump of a cluster is worth a note only where an object of Trellis would mean the same: the
+/// cluster may hold anything else.
+pub(in crate::cli) fn note_unread(
+    notes: &mut Vec<String>,
+    document: &Document,
+    file: &str,
+    in_file_of_jobs: bool,
+) {
+    let note = match importable(document) {
+        Some(what) => format!(
+            "{file}: {what} is not read: turn it into an object of Trellis with `trellis import`"
+        ),
+        None if in_file_of_jobs => format!("{file}: {} is not looked at", document.kind),
+        None => return,
+    };
+    if !notes.contains(&note) {
+        notes.push(note);
     }
 }
 

@@ -13,7 +13,7 @@ use trellis_scheduler::{NodeName, Time};
 use super::pods::GroupPods;
 use super::queued::queued;
 use super::{Event, expects};
-use crate::cli::plan::input::not_read;
+use crate::cli::plan::input::note_unread;
 use crate::cli::plan::judge::never_preempts;
 use crate::cli::plan::namespaces;
 use crate::cli::plan::snapshot::Snapshot;
@@ -139,10 +139,7 @@ impl Author {
                     self.problems.push(source.problem("kind", message));
                 }
                 Ok(false) => {
-                    let note = not_read(&source.document, true);
-                    let note = note.map(|note| format!("{}: {note}", source.file));
-                    // A dump holds many objects of a kind.
-                    self.notes.extend(note.filter(|n| !self.notes.contains(n)));
+                    note_unread(&mut self.notes, &source.document, &source.file, true);
                 }
                 Err(problems) => self.problems.extend(problems),
             }
