@@ -23,9 +23,9 @@ macro_rules! at_both_moments {
 
 mod claims;
 mod eviction;
+mod external_pods;
+mod external_preemption;
 mod gang;
-mod guest_preemption;
-mod guests;
 mod preemption;
 mod recovery;
 mod stages;

@@ -209,7 +209,7 @@ async fn limits_hold_over_a_restart_and_burnt_hours_are_remembered() {
         says.contains("its 1 GPU hour is burnt, and nothing starts until"),
         "{says}"
     );
-    guest_waits(&site).await;
+    external_waits(&site).await;
     // What needs no GPU burns nothing.
     site.submit("none", 1, 0).await;
     site.reaches("none", JobPhase::Running).await;
@@ -309,9 +309,9 @@ async fn ledger_that_cannot_be_read_stops_jobs_with_gpus_until_it_is_deleted() {
 }
 
 /// Pods that others have made burn hours as jobs do, and are told of it.
-async fn guest_waits(site: &Site) {
+async fn external_waits(site: &Site) {
     let pod: Pod = serde_json::from_value(json!({
-        "metadata": {"name": "guest"},
+        "metadata": {"name": "external"},
         "spec": {
             "schedulerName": "trellis", "nodeSelector": {SCOPE: site.name()},
             "containers": [{"name": "main", "image": "registry.example/train:1.0",
@@ -322,7 +322,7 @@ async fn guest_waits(site: &Site) {
     let pods = site.api::<Pod>();
     pods.create(&PostParams::default(), &pod).await.unwrap();
     let told = eventually(SOON, || async {
-        let pod = pods.get("guest").await?;
+        let pod = pods.get("external").await?;
         let status = pod.status.unwrap_or_default();
         let mut conditions = status.conditions.into_iter().flatten();
         let said = conditions.find_map(|c| c.message).unwrap_or_default();
@@ -332,7 +332,7 @@ async fn guest_waits(site: &Site) {
     });
     told.await.unwrap();
     let at_once = DeleteParams::default().grace_period(0);
-    pods.delete("guest", &at_once).await.unwrap();
+    pods.delete("external", &at_once).await.unwrap();
 }
 
 /// Its queue is gone, and nobody remembers what it was built into: what it holds is counted

@@ -3,7 +3,7 @@
 mod access;
 mod down;
 mod explanations;
-mod guests;
+mod external_pods;
 mod jobs;
 mod leader;
 mod scene;

@@ -3,7 +3,7 @@
 //! (`leader`), which leadership comes from, goes another way.
 
 mod error;
-mod guests;
+mod external;
 mod limiter;
 mod remove;
 

@@ -9,7 +9,7 @@ use trellis_api::Reason;
 use trellis_scheduler::{Engine, Forecast, Gang, GangId, Snapshot, StandingSnapshot, Time};
 
 use super::visibility::NOMINATED;
-use crate::scheduling::{allocation, gang, guests};
+use crate::scheduling::{allocation, external, gang};
 use crate::watch::{SlimDeviceClass, SlimNode};
 
 /// All that wait for a place, in the order in which their queues are asked.
@@ -127,7 +127,7 @@ fn stands(gang: &Gang) -> Waiting {
     let job = gang::job_of(&gang.id);
     Waiting {
         namespace: job.namespace.to_string(),
-        name: guests::gang_name(&job).served(),
+        name: external::gang_name(&job).served(),
         queue: gang.queue.as_str().to_owned(),
         position: None,
         priority: gang.priority,

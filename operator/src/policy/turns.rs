@@ -14,7 +14,7 @@ use tracing::error;
 use trellis_policies::cedar::Policies;
 
 use crate::key::Key;
-use crate::scheduling::{Feed, guests};
+use crate::scheduling::{Feed, external};
 use crate::world::World;
 
 /// How long an evaluation has a core before the next one that waits has it. One request of a
@@ -128,7 +128,7 @@ impl World {
     }
 
     fn wake(&self, key: Key) {
-        match guests::is_guest(&key) {
+        match external::is_external(&key) {
             true => self.tell(Feed::Look(key)),
             false => self.work.add(key),
         }

@@ -72,8 +72,8 @@ pub enum Feed {
     AskLimits(oneshot::Sender<LimitsReport>),
     /// Someone asks for all that the engine knows.
     AskSnapshot(oneshot::Sender<Arc<Snapshot>>),
-    /// Pods of a guest gang have been told why they wait, the time with this number, but for these,
-    /// by uid: that could not be written.
+    /// Pods of an external gang have been told why they wait, the time with this number, but for
+    /// these, by uid: that could not be written.
     Told(Key, u64, Vec<String>),
     /// A task has ended.
     Ended(Key, Outcome),

@@ -17,7 +17,7 @@ use trellis_api::pod_group::{PodGroupPhase, PodGroupStatus};
 use super::deletions::Deletions;
 use super::journal;
 use super::wish::Wish;
-use crate::watch::{GuestPod, PodView};
+use crate::watch::{ExternalPod, PodView};
 
 /// A pod that is to go.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub struct Doomed {
 impl Doomed {
     /// A pod that another controller made.
     #[must_use]
-    pub fn external(name: &str, pod: &GuestPod) -> Self {
+    pub fn external(name: &str, pod: &ExternalPod) -> Self {
         Self {
             name: name.to_owned(),
             uid: pod.uid.clone(),

@@ -11,12 +11,12 @@ mod commit;
 mod constraints;
 mod deletions;
 mod driver;
+pub mod external;
 mod feed;
 #[cfg(test)]
 pub(crate) mod fixtures;
 pub mod flavors;
 pub mod gang;
-pub mod guests;
 mod journal;
 mod keeper;
 pub mod namespace_quota;

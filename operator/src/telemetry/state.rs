@@ -45,8 +45,8 @@ pub struct Leading {
     pub commands: Commands,
 }
 
-/// All metrics, in the format of OpenMetrics. `leading`: None stands by, and what it watches is what
-/// its webhook answers from, if it has one.
+/// All metrics, in the format of OpenMetrics. `leading`: None stands by, and what it watches is
+/// what its webhook answers from, if it has one.
 ///
 /// # Errors
 /// If a look at the cluster has panicked.
@@ -172,8 +172,11 @@ fn guards(gauges: &mut Gauges, world: &World) {
         let labels = vec![("policy", policy.to_owned())];
         gauges.tell(facts::ADMISSION_POLICY, labels, flag(is_in_force));
     }
-    let guests = world.guests.all_of(|_, pod| pod.judged.is_changed()).len();
-    let changed = world.pods.changed().saturating_add(guests);
+    let external_pods = world
+        .external_pods
+        .all_of(|_, pod| pod.judged.is_changed())
+        .len();
+    let changed = world.pods.changed().saturating_add(external_pods);
     gauges.one(facts::CHANGED_PODS, count(changed));
 }
 

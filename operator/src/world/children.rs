@@ -8,9 +8,9 @@ use trellis_api::{PodGroup, names};
 
 use super::Watched;
 use crate::key::Key;
-use crate::scheduling::{Feed, guests};
+use crate::scheduling::{Feed, external};
 use crate::watch::{
-    Change, GuestPod, Sink, SlimConfigMap, SlimNetworkPolicy, SlimPod, Undecodable,
+    Change, ExternalPod, Sink, SlimConfigMap, SlimNetworkPolicy, SlimPod, Undecodable,
 };
 
 /// How long the news of pods that start are gathered before their job is looked at.
@@ -79,18 +79,18 @@ impl Watched {
     /// It is a job's of its name, or of pods that name it, which may be none yet.
     fn group_changed(&self, group: &Key, is_users: bool) {
         self.world.touch(group.clone());
-        if is_users || self.world.guests.name_group(group) {
-            self.world.tell(Feed::Look(guests::of_group(group)));
+        if is_users || self.world.external_pods.name_group(group) {
+            self.world.tell(Feed::Look(external::of_group(group)));
         }
     }
 
     fn is_users(&self, group: &Key) -> bool {
         let group = self.world.pod_groups.get(group);
-        group.is_some_and(|group| guests::is_users(&group))
+        group.is_some_and(|group| external::is_users(&group))
     }
 
     /// A pod that its user has made is another: its gang is looked at, and the pod itself.
-    fn guest_changed<'a>(&self, key: &Key, states: impl IntoIterator<Item = &'a GuestPod>) {
+    fn external_changed<'a>(&self, key: &Key, states: impl IntoIterator<Item = &'a ExternalPod>) {
         let mut is_one = false;
         let mut groups = BTreeSet::new();
         for pod in states {
@@ -99,17 +99,17 @@ impl Watched {
         }
         for group in groups {
             let group = Key::new(&key.namespace, group);
-            self.world.tell(Feed::Look(guests::of_group(&group)));
+            self.world.tell(Feed::Look(external::of_group(&group)));
         }
         if is_one {
-            self.world.tell(Feed::Look(guests::of_pod(key)));
+            self.world.tell(Feed::Look(external::of_pod(key)));
         }
     }
 }
 
 impl Sink<PodGroup> for Watched {
     fn apply(&self, key: Key, object: PodGroup) {
-        let is_users = guests::is_users(&object);
+        let is_users = external::is_users(&object);
         self.world.pod_groups.observed(key.clone(), object);
         self.group_changed(&key, is_users);
     }
@@ -149,7 +149,7 @@ impl Sink<SlimPod> for Watched {
         match feed {
             Feed::Pod { .. } => self.world.tell(feed),
             // The watch is behind the answer to our binding: it holds its node.
-            _ if self.world.guests.is_bound_since(&key, &object) => {}
+            _ if self.world.external_pods.is_bound_since(&key, &object) => {}
             _ => over = Some(feed),
         }
         // What is set aside for a pod is free once the pod counts itself, and
@@ -157,14 +157,14 @@ impl Sink<SlimPod> for Watched {
         if let Some(node) = self.world.daemon_pods.apply(&key, &object) {
             self.world.reserve_changed(node);
         }
-        let believes = |pod: &GuestPod, is_new| self.world.believes(&key, pod, is_new);
-        let guest = self.world.guests.apply(&key, &object, believes);
+        let believes = |pod: &ExternalPod, is_new| self.world.believes(&key, pod, is_new);
+        let external = self.world.external_pods.apply(&key, &object, believes);
         // Who hears it looks at what is known of the pod.
         if let Some(over) = over {
             self.world.tell(over);
         }
-        if let Some(states) = guest {
-            self.guest_changed(&key, states.iter().flatten().map(AsRef::as_ref));
+        if let Some(states) = external {
+            self.external_changed(&key, states.iter().flatten().map(AsRef::as_ref));
         }
         for (job, change) in changes {
             match change {
@@ -187,7 +187,7 @@ impl Sink<SlimPod> for Watched {
 
     fn delete(&self, key: &Key, uid: &str) {
         let job = self.world.pods.delete(key, uid);
-        let guest = self.world.guests.delete(key, uid);
+        let external = self.world.external_pods.delete(key, uid);
         for repulsion in self.world.repulsions.delete(key) {
             self.world.tell(Feed::Repulsion(repulsion));
         }
@@ -198,7 +198,7 @@ impl Sink<SlimPod> for Watched {
         if !self.world.pods.knows(key) {
             self.world.tell(Feed::PodGone(key.clone()));
         }
-        self.guest_changed(key, guest.as_deref());
+        self.external_changed(key, external.as_deref());
         if let Some(job) = job {
             self.world.touch(job);
         }

@@ -3,8 +3,8 @@
 mod children;
 mod daemon_sets;
 mod device_classes;
+mod external_pods;
 mod external_secrets;
-mod guest_pods;
 mod jobs;
 mod nodes;
 mod policies;
@@ -33,10 +33,10 @@ use crate::controller::WorkQueue;
 use crate::key::Key;
 use crate::policy::{Freshness, Guards, PolicySet, Stamping, Turns};
 use crate::quota::QuotaSet;
-use crate::scheduling::{self, Feed, Heard, Tell, guests};
+use crate::scheduling::{self, Feed, Heard, Tell, external};
 use crate::telemetry::Counts;
 use crate::watch::{
-    DaemonPods, Disruption, GuestIndex, NodeHealth, PodIndex, Pulse, Repulsions, SlimClaim,
+    DaemonPods, Disruption, ExternalPodIndex, NodeHealth, PodIndex, Pulse, Repulsions, SlimClaim,
     SlimConfigMap, SlimDaemonSet, SlimDeviceClass, SlimNamespace, SlimNetworkPolicy, SlimNode,
     SlimService, SlimStorageClass, SlimVolume, Store, Unhealthy,
 };
@@ -147,7 +147,7 @@ pub struct World {
     /// Pods of our jobs.
     pub pods: PodIndex,
     /// Pods that others have made and that are to be placed by Trellis.
-    pub guests: GuestIndex,
+    pub external_pods: ExternalPodIndex,
     /// What anti-affinity of pods that are not ours keeps pods out of.
     pub repulsions: Repulsions,
     /// DaemonSets.
@@ -231,7 +231,7 @@ impl World {
             disruption: Mutex::new(Disruption::new(unhealthy.pace())),
             unhealthy,
             pods: PodIndex::default(),
-            guests: GuestIndex::default(),
+            external_pods: ExternalPodIndex::default(),
             repulsions: Repulsions::default(),
             daemon_sets: Store::default(),
             daemon_pods: DaemonPods::default(),
@@ -318,10 +318,10 @@ impl World {
 
     /// A job changed, or something that belongs to it: both look at it.
     ///
-    /// Of guests the scheduler alone does: they have no job.
+    /// Of external pods the scheduler alone does: they have no job.
     pub fn touch(&self, job: Key) {
         self.tell(Feed::Look(job.clone()));
-        if !guests::is_guest(&job) {
+        if !external::is_external(&job) {
             self.work.add(job);
         }
     }
@@ -344,7 +344,7 @@ impl World {
             .unsynced
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| n.checked_sub(1));
         if before == Ok(1) {
-            self.settle_guests();
+            self.settle_external_pods();
             self.synced.notify_waiters();
         }
     }

@@ -24,7 +24,7 @@ impl World {
         if !self.is_synced() {
             return;
         }
-        self.look_again_at_guests(|namespace| {
+        self.look_again_at_external_pods_in(|namespace| {
             let concerned = concerned.entry(namespace.to_owned());
             *concerned.or_insert_with_key(|namespace| changed(namespace))
         });

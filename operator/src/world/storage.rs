@@ -1,5 +1,6 @@
-//! Claims, volumes and their classes, as the watches and answers to our own writes show them.
-//! Each change is told to the jobs and guests that mount the claim, or that could have the volume.
+//! Claims, volumes and their classes, as the watches and answers to our own writes show them. Each
+//! change is told to the jobs and external pods that mount the claim, or that could have the
+//! volume.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -98,7 +99,7 @@ impl World {
     fn claim_changed(&self, key: &Key, pod: Option<&OwnerReference>) {
         self.storage_changed.notify_waiters();
         // Another than its owner may wait for the name.
-        self.look_again_at_guests_with(
+        self.look_again_at_external_pods_with(
             |namespace| namespace == &*key.namespace,
             |claim| claim == key,
         );
@@ -147,7 +148,7 @@ impl World {
         }
         // Most are of other namespaces: what they mount need not be read.
         let is_there = |namespace: &str| told.iter().any(|claim| &*claim.namespace == namespace);
-        self.look_again_at_guests_with(is_there, |claim| told.contains(claim));
+        self.look_again_at_external_pods_with(is_there, |claim| told.contains(claim));
         self.look_again_at(|job| {
             let namespace = job.metadata.namespace.as_deref().unwrap_or_default();
             is_there(namespace) && {
@@ -161,7 +162,7 @@ impl World {
     fn class_changed(&self) {
         self.storage_changed.notify_waiters();
         self.look_again_at(|job| !self.claims_of(job).is_empty() || self.has_ephemeral(job));
-        self.look_again_at_guests_with(|_| true, |_| true);
+        self.look_again_at_external_pods_with(|_| true, |_| true);
     }
 }
 

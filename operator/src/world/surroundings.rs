@@ -33,12 +33,12 @@ impl Watched {
     fn namespace_changed(&self, key: &Key) {
         self.world.look_again_at(|job| is_in(job, &key.name));
         self.world
-            .look_again_at_guests(|namespace| namespace == &*key.name);
+            .look_again_at_external_pods_in(|namespace| namespace == &*key.name);
     }
 
     fn priority_class_changed(&self) {
         self.world.look_again_at(|_| true);
-        self.world.look_again_at_guests(|_| true);
+        self.world.look_again_at_external_pods_in(|_| true);
     }
 
     fn queue_changed(&self, key: &Key) {
@@ -87,7 +87,7 @@ impl Sink<SlimNamespace> for Watched {
             self.namespace_changed(&key);
         }
         if is_new {
-            self.world.charge_guests_in(&key.name);
+            self.world.charge_external_pods_in(&key.name);
         }
     }
 

@@ -218,12 +218,12 @@ fn a_queue_that_is_not_there_is_an_error_where_that_can_be_known() {
 #[test]
 fn names_are_those_that_kubectl_takes() {
     let mut seen = busy();
-    let guests = json!([
+    let external_pods = json!([
         job("team-d", "podgroup.sweep", json!({"position": 3})),
         job("team-d", "pod.alone", json!({"position": 4})),
     ]);
     seen.jobs
-        .extend(serde_json::from_value::<Vec<_>>(guests).unwrap());
+        .extend(serde_json::from_value::<Vec<_>>(external_pods).unwrap());
     let look = shows(&seen, &["research", "--waiting", "-o", "name"]).unwrap();
     assert_eq!(
         look.text,

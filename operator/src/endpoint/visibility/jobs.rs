@@ -1,6 +1,6 @@
 //! The rows of `jobstates`: what the engine holds of each job, and what its status says.
 
-mod guest;
+mod external_gang;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use trellis_scheduler::{
     Forecast, Gang, GangId, GangSnapshot, NodeName, Placement, Snapshot, StandingSnapshot, Time,
 };
 
-pub(super) use guest::Guest;
-pub(in crate::endpoint) use guest::NOMINATED;
+pub(super) use external_gang::ExternalGang;
+pub(in crate::endpoint) use external_gang::NOMINATED;
 
 use super::age;
 use super::table::{Column, Row};
 use crate::key::Key;
-use crate::scheduling::{gang, guests};
+use crate::scheduling::{external, gang};
 
 /// What the rows are made of.
 pub(super) struct Facts<'a, J, G, Q> {
@@ -34,7 +34,7 @@ pub(super) struct Facts<'a, J, G, Q> {
     /// The job of a name.
     pub(super) job: J,
     /// The pods of others of a name.
-    pub(super) guest: G,
+    pub(super) external_gang: G,
     /// The queue of a name.
     pub(super) queue: Q,
 }
@@ -42,7 +42,7 @@ pub(super) struct Facts<'a, J, G, Q> {
 impl<J, G, Q> Facts<'_, J, G, Q>
 where
     J: Fn(&Key) -> Option<Arc<TrainingJob>>,
-    G: Fn(&Key) -> Option<Guest>,
+    G: Fn(&Key) -> Option<ExternalGang>,
     Q: Fn(&Key) -> Option<Arc<TrainingQueue>>,
 {
     /// Each job that waits or holds a place: by queue, those first that hold one, then in the
@@ -92,7 +92,7 @@ where
         let holds = place.filter(|_| !is_nominated);
         let gang = place.map_or(&told.gang, |place| &place.gang);
         let key = gang::job_of(&gang.id);
-        let name = guests::gang_name(&key).served();
+        let name = external::gang_name(&key).served();
         let mut row = JobState::new(&key.namespace, &name, gang.queue.as_str());
         let job = (self.job)(&key);
         let status = job.as_ref().and_then(|job| job.status.as_ref());
@@ -107,11 +107,11 @@ where
             row.reason = status.reason;
             row.message = status.message.as_deref().map(fact);
         }
-        if let Some(guest) = (self.guest)(&key) {
-            row.metadata.creation_timestamp = guest.created();
-            row.phase = Some(guest.phase(holds.is_some()));
+        if let Some(external) = (self.external_gang)(&key) {
+            row.metadata.creation_timestamp = external.created();
+            row.phase = Some(external.phase(holds.is_some()));
             // What is bound says nothing more of why it waited.
-            let reason = guest.reason(is_nominated).filter(|_| holds.is_none());
+            let reason = external.reason(is_nominated).filter(|_| holds.is_none());
             (row.reason, row.message) = reason.unzip();
             row.message = row.message.as_deref().map(fact);
         }

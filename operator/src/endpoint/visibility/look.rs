@@ -17,7 +17,7 @@ use crate::endpoint::admission::Turn;
 use crate::endpoint::told::Told;
 use crate::endpoint::{FRESH, Failure, Overview, ask};
 use crate::key::Key;
-use crate::scheduling::{Feed, QueueReport, guests};
+use crate::scheduling::{Feed, QueueReport, external};
 use crate::world::World;
 
 /// So long one that nobody asks for any more is kept: with many jobs it is large.
@@ -110,7 +110,7 @@ impl Look {
                 positions: self.positions(),
                 forecast: self.forecast.as_deref(),
                 job: |key: &_| self.world.jobs.get(key),
-                guest: |key: &_| jobs::Guest::find(&self.world, key),
+                external_gang: |key: &_| jobs::ExternalGang::find(&self.world, key),
                 queue: |name: &_| self.world.queues.get(name),
             };
             Page::new(self.now(), facts.rows())
@@ -177,8 +177,8 @@ impl Look {
                 positions: look.positions(),
                 forecast: look.forecast.as_deref(),
                 job: look.world.jobs.get(&job),
-                guest: jobs::Guest::find(&look.world, &job),
-                pod_group: look.world.pod_groups.get(&guests::pod_group(&job)),
+                external_gang: jobs::ExternalGang::find(&look.world, &job),
+                pod_group: look.world.pod_groups.get(&external::pod_group(&job)),
                 classes: &look.world.device_classes.all(),
                 nodes: &|| look.world.nodes.all(),
             };

@@ -34,7 +34,7 @@ use trellis_api::visibility::{Explanation, GangName, JobState, NodeState, QueueS
 use super::access::{Visible, Wants};
 use super::admission::{self, Caller, Turn};
 use super::{Endpoint, Failure};
-use crate::scheduling::guests;
+use crate::scheduling::external;
 use crate::serve::Shown;
 use explain::Sees;
 use page::Page;
@@ -105,7 +105,7 @@ async fn explained(
 ) -> Result<Bytes, Failure> {
     let (namespace, name) = (asked.namespace.as_deref(), asked.name.as_deref());
     let (namespace, name) = (namespace.unwrap_or_default(), name.unwrap_or_default());
-    let gang = guests::of_name(namespace, &GangName::from_served(name));
+    let gang = external::of_name(namespace, &GangName::from_served(name));
     let told = match look.explain(gang, turn).await? {
         None => None,
         Some((mut told, priorities)) => {

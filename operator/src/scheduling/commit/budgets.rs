@@ -19,9 +19,9 @@ use trellis_api::pod_group::NominatedVictim;
 use super::Committer;
 use crate::commands::{Eviction, WriteError};
 use crate::key::Key;
+use crate::scheduling::external::{self, Unit};
 use crate::scheduling::gang;
-use crate::scheduling::guests::{self, Unit};
-use crate::watch::{GuestPod, PodPhase, PodView, SlimCondition, SlimPod};
+use crate::watch::{ExternalPod, PodPhase, PodView, SlimCondition, SlimPod};
 
 /// Dry runs of one nomination that are under way at once.
 const TRIALS: usize = 32;
@@ -78,8 +78,10 @@ impl Committer {
                 continue;
             }
             let budgets: Vec<Budget> = budgets.iter().map(Budget::of).collect();
-            let guests = victims.iter().any(|victim| whose_guests(victim).is_some());
-            let ours = match guests {
+            let external_pods = victims
+                .iter()
+                .any(|victim| whose_external_pods(victim).is_some());
+            let ours = match external_pods {
                 true => all,
                 false => all.labels(&format!("{}={}", names::MANAGED_BY, names::MANAGER)),
             };
@@ -128,21 +130,21 @@ fn leavers(pods: &[SlimPod], victims: &[&NominatedVictim]) -> Vec<Leaver> {
     let mut known = BTreeSet::new();
     for victim in victims {
         let job = Key::new(&victim.namespace, &victim.name);
-        if let Some(unit) = whose_guests(victim) {
-            let guests = pods
+        if let Some(unit) = whose_external_pods(victim) {
+            let external_pods = pods
                 .iter()
-                .filter_map(|pod| Some((pod, GuestPod::of(pod)?)));
-            let leave = guests.filter(|(pod, guest)| match &unit {
-                Unit::Group(group) => guest.group() == Some(&*group.name),
-                Unit::Pod(alone) => pod.name_any() == *alone.name && guest.uid == victim.uid,
+                .filter_map(|pod| Some((pod, ExternalPod::of(pod)?)));
+            let leave = external_pods.filter(|(pod, external)| match &unit {
+                Unit::Group(group) => external.group() == Some(&*group.name),
+                Unit::Pod(alone) => pod.name_any() == *alone.name && external.uid == victim.uid,
             });
-            let runs = |guest: &GuestPod| {
-                let counts = guest.counts_in().is_some();
-                counts && guest.phase == PodPhase::Running && !guest.deleting
+            let runs = |external: &ExternalPod| {
+                let counts = external.counts_in().is_some();
+                counts && external.phase == PodPhase::Running && !external.deleting
             };
-            for (pod, guest) in leave.filter(|(_, guest)| runs(guest)) {
-                if known.insert(guest.uid.clone()) {
-                    leavers.push(leaver(&job, &job, pod, guest.uid));
+            for (pod, external) in leave.filter(|(_, external)| runs(external)) {
+                if known.insert(external.uid.clone()) {
+                    leavers.push(leaver(&job, &job, pod, external.uid));
                 }
             }
             continue;
@@ -172,8 +174,8 @@ fn leavers(pods: &[SlimPod], victims: &[&NominatedVictim]) -> Vec<Leaver> {
 }
 
 /// Which pods that others have made are to leave. None: a job's.
-fn whose_guests(victim: &NominatedVictim) -> Option<Unit> {
-    guests::unit(&Key::new(&victim.namespace, &victim.name))
+fn whose_external_pods(victim: &NominatedVictim) -> Option<Unit> {
+    external::unit(&Key::new(&victim.namespace, &victim.name))
 }
 
 fn leaver(job: &Key, victim: &Key, pod: &SlimPod, uid: String) -> Leaver {
@@ -273,7 +275,7 @@ mod tests {
 
     #[test]
     fn pods_that_others_have_made_are_asked_about_like_a_jobs() {
-        let guest = |name: &str, group: &str, phase: &str| -> SlimPod {
+        let external = |name: &str, group: &str, phase: &str| -> SlimPod {
             serde_json::from_value(json!({
                 "metadata": {"name": name, "namespace": "ns", "uid": name,
                     "annotations": {"trellis.dev/placed-in": "q"},
@@ -284,11 +286,11 @@ mod tests {
             .unwrap()
         };
         let pods = [
-            guest("a-0", "a", "Running"),
-            guest("a-1", "a", "Pending"),
-            guest("b-0", "b", "Running"),
+            external("a-0", "a", "Running"),
+            external("a-1", "a", "Pending"),
+            external("b-0", "b", "Running"),
             pod("a", "a", "Running", true),
-            guest("alone", "", "Running"),
+            external("alone", "", "Running"),
         ];
         let named = |name: &str, uid: &str| NominatedVictim {
             name: name.to_owned(),

@@ -44,13 +44,13 @@ impl Committer {
     /// A pod goes, whether or not the watch has shown it.
     pub(super) fn going(&self, pod: &Key, uid: &str) {
         self.world.pods.deleting(pod, uid);
-        self.world.guests.deleting(pod, uid);
+        self.world.external_pods.deleting(pod, uid);
     }
 
     /// A pod is not there any more, whether or not the watch has shown it.
     pub(super) fn gone(&self, job: &Key, pod: Key, uid: &str) {
-        let guest = self.world.guests.delete(&pod, uid).is_some();
-        if self.world.pods.delete(&pod, uid).is_some() || guest {
+        let external = self.world.external_pods.delete(&pod, uid).is_some();
+        if self.world.pods.delete(&pod, uid).is_some() || external {
             self.world.tell(Feed::PodGone(pod));
             self.world.touch(job.clone());
         }

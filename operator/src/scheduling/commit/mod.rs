@@ -1,6 +1,7 @@
 //! A placement becomes pods: preflight, journal (`open`), claims (`bind`), create (`create`),
-//! close. What is undone gives back what its claims were bound with (`unbind`). Where others have to leave first, that is written down (`nominate`)
-//! once their budgets allow it (`budgets`). Everything else in the operator decides; this writes.
+//! close. What is undone gives back what its claims were bound with (`unbind`). Where others have
+//! to leave first, that is written down (`nominate`) once their budgets allow it (`budgets`).
+//! Everything else in the operator decides; this writes.
 
 mod bind;
 mod budgets;
@@ -9,9 +10,9 @@ mod create;
 mod delete;
 mod elsewhere;
 mod evict;
+mod external;
 mod fill;
 mod fresh;
-mod guests;
 mod nominate;
 mod open;
 mod tell;
@@ -39,8 +40,8 @@ use crate::world::World;
 
 use bind::Promises;
 pub use budgets::Kept;
+pub use external::{ExternalNomination, ExternalPlan};
 pub use fresh::JudgedBy;
-pub use guests::{GuestNomination, GuestPlan};
 pub use nominate::Nomination;
 
 /// What came of a task.

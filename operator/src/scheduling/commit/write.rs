@@ -17,7 +17,7 @@ use super::{Committer, Outcome, is_owned};
 use crate::commands::{Commands, WriteError};
 use crate::key::Key;
 use crate::patch;
-use crate::scheduling::guests;
+use crate::scheduling::external;
 
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(4);
@@ -32,16 +32,16 @@ impl Committer {
         change: impl FnOnce(&PodGroupStatus) -> Option<PodGroupStatus>,
     ) -> Result<(), Outcome> {
         let again = |message: &str| Err(Outcome::Again(message.to_owned()));
-        let guests = match guests::unit(job) {
-            Some(guests::Unit::Group(group)) => Some(group),
-            Some(guests::Unit::Pod(_)) => return again("a pod alone has no journal"),
+        let external_pods = match external::unit(job) {
+            Some(external::Unit::Group(group)) => Some(group),
+            Some(external::Unit::Pod(_)) => return again("a pod alone has no journal"),
             None => None,
         };
-        let at = guests.as_ref().unwrap_or(job);
+        let at = external_pods.as_ref().unwrap_or(job);
         let Some(before) = self.world.pod_groups.get(at) else {
             return again("the PodGroup is not there yet");
         };
-        let is_its = match guests {
+        let is_its = match external_pods {
             Some(_) => before.metadata.uid.as_deref() == Some(uid),
             None => is_owned(before.as_ref(), uid),
         };

@@ -8,7 +8,7 @@ use trellis_api::Reason;
 
 use super::{Driver, Inside};
 use crate::key::Key;
-use crate::scheduling::{gang, guests};
+use crate::scheduling::{external, gang};
 use crate::world::Certificate;
 
 /// How often a watch that is broken is looked at.
@@ -31,8 +31,8 @@ impl Driver {
             _ => {}
         }
         self.unseen = unseen;
-        let waits = |job: &&Key| match guests::is_guest(job) {
-            true => self.inside_of_guests(job) == Inside::Waiting,
+        let waits = |job: &&Key| match external::is_external(job) {
+            true => self.inside_of_external_pods(job) == Inside::Waiting,
             false => {
                 let inside = self.gangs.get(*job).map(|state| state.inside);
                 inside == Some(Inside::Waiting)
@@ -40,7 +40,7 @@ impl Driver {
         };
         let jobs: Vec<Key> = match &self.unseen {
             _ if changed => {
-                let all = self.gangs.keys().chain(self.guests.units());
+                let all = self.gangs.keys().chain(self.external_pods.units());
                 all.filter(waits).cloned().collect()
             }
             Some(_) => touched.iter().filter(waits).cloned().collect(),
@@ -66,7 +66,7 @@ impl Driver {
                 self.say(job, told);
             }
             // The engine has not said yet.
-            None if guests::is_guest(job) => {}
+            None if external::is_external(job) => {}
             None => {
                 let world = self.committer.world();
                 world.certificates.write().remove(job);

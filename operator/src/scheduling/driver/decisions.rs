@@ -10,7 +10,7 @@ use crate::key::Key;
 use crate::quota;
 use crate::scheduling::Feed;
 use crate::scheduling::flavors::Place;
-use crate::scheduling::{allocation, gang, guests, journal, volumes};
+use crate::scheduling::{allocation, external, gang, journal, volumes};
 use crate::telemetry::traces::span;
 use crate::world::Certificate;
 
@@ -34,7 +34,9 @@ impl Driver {
                 } => {
                     let place = self.place_of(&id, placement);
                     match gang::whose(&id) {
-                        (unit, None) if guests::is_guest(&unit) => self.place_guests(&unit, place),
+                        (unit, None) if external::is_external(&unit) => {
+                            self.place_external_pods(&unit, place)
+                        }
                         (job, None) => self.place(&job, place),
                         (job, Some(member)) => self.place_surplus(&job, &member, place),
                     }
@@ -63,8 +65,8 @@ impl Driver {
                 } => {
                     let place = self.place_of(&id, placement);
                     let job = gang::job_of(&id);
-                    match guests::is_guest(&job) {
-                        true => self.preempt_for_guests(&job, &place, &victims),
+                    match external::is_external(&job) {
+                        true => self.preempt_for_external_pods(&job, &place, &victims),
                         false => self.preempt(&job, place, &victims),
                     }
                 }
@@ -133,7 +135,7 @@ impl Driver {
         let job = gang::job_of(id);
         let limits = self.gangs.get(&job);
         let limits = limits.and_then(|state| state.limits.as_deref());
-        let limits = limits.or_else(|| self.limits_of_guests(&job));
+        let limits = limits.or_else(|| self.limits_of_external_pods(&job));
         Place {
             placement,
             groups,
@@ -151,8 +153,8 @@ impl Driver {
 
     /// A gang that was nominated cannot have that place any more.
     fn waits(&mut self, job: &Key) {
-        if guests::is_guest(job) {
-            return self.guests_wait(job);
+        if external::is_external(job) {
+            return self.external_pods_wait(job);
         }
         let nominated = Inside::Nominated;
         if let Some(state) = self.gangs.get_mut(job).filter(|s| s.inside == nominated) {
@@ -200,8 +202,8 @@ impl Driver {
 
     /// Says why a gang waits; the controller writes it down if the reason is new.
     pub(super) fn say(&mut self, job: &Key, certificate: Certificate) {
-        if guests::is_guest(job) {
-            return self.say_to_guests(job, certificate);
+        if external::is_external(job) {
+            return self.say_to_external_pods(job, certificate);
         }
         let world = self.committer.world();
         let mut certificates = world.certificates.write();

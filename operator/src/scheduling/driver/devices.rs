@@ -17,7 +17,9 @@ impl Driver {
             .iter()
             .filter(|(_, s)| s.inside == Inside::Waiting)
             .map(|(job, _)| job.clone());
-        let waiting: Vec<_> = waiting.chain(self.guests.waiting().cloned()).collect();
+        let waiting: Vec<_> = waiting
+            .chain(self.external_pods.waiting().cloned())
+            .collect();
         for job in &waiting {
             let id = gang::id(job);
             let certificate = self.engine.certificate(&id);

@@ -9,7 +9,7 @@ use trellis_api::pod_group::{PodGroupPhase, PodGroupStatus};
 use super::Driver;
 use crate::key::Key;
 use crate::scheduling::commit::Outcome;
-use crate::scheduling::{guests, journal};
+use crate::scheduling::{external, journal};
 use crate::world::Certificate;
 
 /// Places in a row that are given up since admission changed the pods. Pods that
@@ -19,8 +19,8 @@ const MOST_REPLANS: u32 = 8;
 
 impl Driver {
     pub(super) fn ended(&mut self, job: &Key, outcome: Outcome) {
-        if guests::is_guest(job) {
-            return self.ended_guests(job, outcome);
+        if external::is_external(job) {
+            return self.ended_external_pods(job, outcome);
         }
         let uid = self.job_uid(job);
         let Some(state) = self.gangs.get_mut(job) else {

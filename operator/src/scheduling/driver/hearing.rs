@@ -47,16 +47,16 @@ impl Driver {
                 if self.pods.remove(&pod).is_some() {
                     let name = self.name_of(&pod);
                     self.engine.delete_pod(&name);
-                    self.guests.forget_name(&pod);
+                    self.external_pods.forget_name(&pod);
                 }
             }
             Feed::Repulsion(repulsion) => {
                 touched.extend(self.concerned_by(&repulsion));
-                touched.extend(self.guests_concerned_by(&repulsion));
+                touched.extend(self.external_pods_concerned_by(&repulsion));
             }
             Feed::DeviceClass => self.devices_changed = true,
             Feed::Queue(name) => {
-                touched.extend(self.guests.waiting().cloned());
+                touched.extend(self.external_pods.waiting().cloned());
                 match self.committer.world().queues.get(&Key::new("", &name)) {
                     Some(queue) => self.engine.apply_queue(gang::queue(&name, &queue.spec)),
                     None => {
@@ -121,13 +121,13 @@ impl Driver {
 
     /// The engine's name of a pod.
     fn name_of(&self, pod: &Key) -> PodKey {
-        let guest = self.guests.name(pod).cloned();
-        guest.unwrap_or_else(|| gang::pod_key(pod))
+        let external = self.external_pods.name(pod).cloned();
+        external.unwrap_or_else(|| gang::pod_key(pod))
     }
 
     /// A pod is gone. Of one that others have made none of that name comes in its place.
     fn lose(&mut self, pod: &Key) {
-        match self.guests.forget_name(pod) {
+        match self.external_pods.forget_name(pod) {
             Some(name) => self.engine.delete_pod(&name),
             None => self.engine.lose_pod(&gang::pod_key(pod)),
         }

@@ -15,7 +15,7 @@ use trellis_scheduler::{Draw, FlavorName, LimitName, ResourceName};
 use super::{Driver, Gang, Inside};
 use crate::key::Key;
 use crate::quota::{self, JobLimits, LimitsReport, base_units, limit_of, name};
-use crate::scheduling::{Feed, gang, guests};
+use crate::scheduling::{Feed, external, gang};
 
 /// How long an account may be wrong until that is told.
 const WRONG_FOR: Duration = Duration::from_secs(10);
@@ -100,8 +100,8 @@ impl Driver {
             let now = Timestamp::now().as_second();
             self.hours
                 .resume(policies, |policy| quotas.account_of(policy), now);
-            // Jobs are judged anew by the controller, guests once they are looked at.
-            let units = self.guests.units();
+            // Jobs are judged anew by the controller, external pods once they are looked at.
+            let units = self.external_pods.units();
             units.for_each(|unit| self.committer.world().tell(Feed::Look(unit.clone())));
         }
     }
@@ -147,8 +147,14 @@ impl Driver {
             .gangs
             .values()
             .filter_map(|gang| gang.limits.as_deref());
-        let of_guests = self.guests.draws().filter_map(|(_, _, limits)| limits);
-        for draw in of_jobs.chain(of_guests).flat_map(|limits| &limits.draws) {
+        let of_external_pods = self
+            .external_pods
+            .draws()
+            .filter_map(|(_, _, limits)| limits);
+        for draw in of_jobs
+            .chain(of_external_pods)
+            .flat_map(|limits| &limits.draws)
+        {
             let line = report.lines.entry(draw.limit.clone());
             line.or_insert_with(|| {
                 let used = used.get(&name(&draw.limit)).copied();
@@ -256,22 +262,25 @@ impl Driver {
             })
         });
         let surplus = surplus.map(|(draws, held)| (draws, held.map(&told)));
-        let guests = self.guests.draws().filter_map(|(unit, inside, limits)| {
-            let held = match inside {
-                Inside::No => return None,
-                Inside::Waiting => None,
-                Inside::Nominated | Inside::Placed | Inside::Kept => {
-                    Some(self.engine.charge(&gang::id(unit))?)
-                }
-            };
-            let draws = match limits {
-                Some(limits) => limits.draws.clone(),
-                None => self.planned_drawings(&guests::pod_group(unit)),
-            };
-            Some((draws, held))
-        });
-        let guests = guests.map(|(draws, held)| (draws, held.map(&told)));
-        let jobs: Vec<_> = jobs.chain(surplus).chain(guests).collect();
+        let external_pods = self
+            .external_pods
+            .draws()
+            .filter_map(|(unit, inside, limits)| {
+                let held = match inside {
+                    Inside::No => return None,
+                    Inside::Waiting => None,
+                    Inside::Nominated | Inside::Placed | Inside::Kept => {
+                        Some(self.engine.charge(&gang::id(unit))?)
+                    }
+                };
+                let draws = match limits {
+                    Some(limits) => limits.draws.clone(),
+                    None => self.planned_drawings(&external::pod_group(unit)),
+                };
+                Some((draws, held))
+            });
+        let external_pods = external_pods.map(|(draws, held)| (draws, held.map(&told)));
+        let jobs: Vec<_> = jobs.chain(surplus).chain(external_pods).collect();
         let mut counted = recount(jobs.iter().map(|(draws, held)| Holding {
             draws,
             held: held.as_deref(),

@@ -1,6 +1,6 @@
-//! The task that owns the engine: it hears (`hearing`), lets the keeper say what each gang
-//! needs (`steps`), keeps the engine's places (`places`), lets the engine decide
-//! (`decisions`), sees to those who make room (`victims`), and takes in what has come of the writes (`ended`).
+//! The task that owns the engine: it hears (`hearing`), lets the keeper say what each gang needs
+//! (`steps`), keeps the engine's places (`places`), lets the engine decide (`decisions`), sees to
+//! those who make room (`victims`), and takes in what has come of the writes (`ended`).
 
 mod alarms;
 mod avoided;
@@ -8,7 +8,7 @@ mod blind;
 mod decisions;
 mod devices;
 mod ended;
-mod guests;
+mod external;
 mod hearing;
 mod limits;
 mod neighbours;
@@ -48,7 +48,7 @@ use crate::key::Key;
 use crate::quota::{Hours, JobLimits};
 use alarms::Alarms;
 use avoided::Avoided;
-use guests::Guests;
+use external::ExternalPods;
 use orphans::Orphans;
 use pause::Pause;
 use renewal::Renewal;
@@ -130,7 +130,7 @@ pub struct Driver {
     heard: Heard,
     gangs: HashMap<Key, Gang>,
     /// Gangs of pods that others have made.
-    guests: Guests,
+    external_pods: ExternalPods,
     /// Gangs that the engine takes for ones that leave, and that hold their place still.
     leaving: BTreeMap<Key, Leaving>,
     alarms: Alarms,
@@ -183,7 +183,7 @@ impl Driver {
             committer,
             heard,
             gangs: HashMap::new(),
-            guests: Guests::default(),
+            external_pods: ExternalPods::default(),
             leaving: BTreeMap::new(),
             alarms: Alarms::default(),
             renewal: Renewal::default(),

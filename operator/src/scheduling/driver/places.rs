@@ -13,7 +13,7 @@ use trellis_scheduler::{Gang, NodeName, Placement};
 use super::{Driver, Inside};
 use crate::key::Key;
 use crate::policy::Guard;
-use crate::scheduling::{Wish, gang, guests, journal};
+use crate::scheduling::{Wish, external, gang, journal};
 use crate::watch::PodPhase;
 
 /// How long a gang that starts again has its nodes for itself.
@@ -153,8 +153,8 @@ impl Driver {
 
     /// The engine forgets the gang, but for the quota of what still stops.
     pub(super) fn withdraw(&mut self, job: &Key) {
-        if guests::is_guest(job) {
-            return self.withdraw_guests(job);
+        if external::is_external(job) {
+            return self.withdraw_external_pods(job);
         }
         if let Some(state) = self.gangs.get_mut(job)
             && state.inside != Inside::No

@@ -9,7 +9,7 @@ use super::victims::holds;
 use crate::epoch::Epoch;
 use crate::key::Key;
 use crate::scheduling::commit::is_owned;
-use crate::scheduling::guests;
+use crate::scheduling::external;
 use crate::world::Seen;
 
 /// The highest epoch that a Lease can bear: its transitions are an i32.
@@ -22,16 +22,16 @@ impl Driver {
     pub(super) async fn take_over(&mut self) {
         let mut groups = self.committer.world().pod_groups.all();
         // Those of pods that others have made bear the term, too.
-        let of_guests = groups
+        let of_external_pods = groups
             .iter()
-            .filter(|group| guests::is_users(group))
+            .filter(|group| external::is_users(group))
             .cloned();
-        let of_guests: Vec<_> = of_guests.collect();
+        let of_external_pods: Vec<_> = of_external_pods.collect();
         groups.retain(|group| {
             let uid = self.any_uid(&Key::of(group.meta()));
             uid.is_some_and(|uid| is_owned(group.as_ref(), &uid))
         });
-        let journals = groups.iter().chain(&of_guests);
+        let journals = groups.iter().chain(&of_external_pods);
         let journals = journals.filter_map(|g| g.status.as_ref());
         if let Ok(ours) = self.committer.commands().epoch()
             && let Some(seen) = highest(journals).filter(|seen| *seen >= ours)
@@ -66,10 +66,10 @@ impl Driver {
                 self.withdraw(&job);
             }
         }
-        self.take_over_guests();
+        self.take_over_external_pods();
         // Once everyone has their place: these follow some of them.
-        for group in &of_guests {
-            self.adopt_nomination_of_guests(&guests::of_group(&Key::of(group.meta())));
+        for group in &of_external_pods {
+            self.adopt_nomination_of_external_pods(&external::of_group(&Key::of(group.meta())));
         }
         for group in &groups {
             let nominated = group.status.as_ref();

@@ -19,7 +19,7 @@ use crate::key::Key;
 use crate::scheduling::commit::{Outcome, is_owned};
 use crate::scheduling::journal::Author;
 use crate::scheduling::keeper::{self, Doomed, Step, Vacancy};
-use crate::scheduling::{Feed, Run, gang, guests, journal};
+use crate::scheduling::{Feed, Run, external, gang, journal};
 use crate::telemetry::traces::span;
 use crate::watch::PodView;
 use crate::world::Certificate;
@@ -27,16 +27,16 @@ use crate::world::Certificate;
 impl Driver {
     /// Uid of the job of that name as it is now.
     pub(super) fn job_uid(&self, job: &Key) -> Option<String> {
-        if guests::is_guest(job) {
-            return self.guest_uid(job);
+        if external::is_external(job) {
+            return self.external_uid(job);
         }
         self.committer.world().jobs.get(job)?.metadata.uid.clone()
     }
 
     /// Does what the keeper says about one gang.
     pub(super) fn advance(&mut self, job: &Key) {
-        if guests::is_guest(job) {
-            return self.advance_guest(job);
+        if external::is_external(job) {
+            return self.advance_external(job);
         }
         let world = self.committer.world().clone();
         let uid = self.job_uid(job);
@@ -352,8 +352,8 @@ impl Driver {
         F: Future<Output = Outcome> + Send + 'static,
     {
         let stop = CancellationToken::new();
-        if guests::is_guest(job) {
-            self.guest_starts(job, stop.clone());
+        if external::is_external(job) {
+            self.external_starts(job, stop.clone());
         } else {
             let (Some(uid), Some(state)) = (self.job_uid(job), self.gangs.get_mut(job)) else {
                 return;

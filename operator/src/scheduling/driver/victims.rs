@@ -19,7 +19,7 @@ use super::{Driver, Inside};
 use crate::key::Key;
 use crate::scheduling::commit::Nomination;
 use crate::scheduling::flavors::Place;
-use crate::scheduling::{gang, guests, journal};
+use crate::scheduling::{external, gang, journal};
 
 /// How long a gang is no victim after its budget, or what we know of it, spoke
 /// against it.
@@ -102,8 +102,8 @@ impl Driver {
         );
     }
 
-    /// Those who are to leave, and have a place that is written down. None: a journal cannot be undone
-    /// while nobody can say what is wanted of its job.
+    /// Those who are to leave, and have a place that is written down. None: a journal cannot be
+    /// undone while nobody can say what is wanted of its job.
     pub(super) fn name_victims(
         &mut self,
         job: &Key,
@@ -180,8 +180,8 @@ impl Driver {
 
     /// Name of the queue that a gang counts in.
     fn queue_of(&self, of: &Key) -> String {
-        if guests::is_guest(of) {
-            return self.queue_of_guests(of);
+        if external::is_external(of) {
+            return self.queue_of_external_pods(of);
         }
         let group = self.committer.world().pod_groups.get(of);
         group.map(|g| g.spec.queue_name.clone()).unwrap_or_default()
@@ -256,7 +256,7 @@ impl Driver {
     /// waits again. Should the plan have been written meanwhile it stays, and who
     /// asked finds out that there is no room.
     fn drop_unwritten(&mut self, job: &Key) {
-        if guests::is_guest(job) {
+        if external::is_external(job) {
             return self.stop_unwritten(job);
         }
         if let Some(task) = self.gangs.get(job).and_then(|state| state.task.as_ref()) {
@@ -266,8 +266,8 @@ impl Driver {
 
     /// Hash of the plan whose place the gang has.
     fn held_plan(&self, job: &Key) -> Option<String> {
-        if guests::is_guest(job) {
-            return self.guests_plan(job);
+        if external::is_external(job) {
+            return self.external_pods_plan(job);
         }
         let group = self.committer.world().pod_groups.get(job)?;
         let journal = group.status.as_ref().filter(|journal| holds(journal))?;

@@ -4,7 +4,7 @@ use trellis_api::pod_group::NominatedVictim;
 use trellis_scheduler::GangId;
 
 use crate::key::Key;
-use crate::scheduling::guests;
+use crate::scheduling::external;
 
 /// A pod beyond the gang of its job: above `minReplicas` of an elastic group, or of a group with
 /// `membership: BestEffort`.
@@ -53,7 +53,7 @@ pub fn surplus_key(job: &Key, member: &Member) -> Key {
 pub fn whose(id: &GangId) -> (Key, Option<Member>) {
     let (namespace, rest) = id.as_str().split_once('/').unwrap_or(("", id.as_str()));
     let whole = Key::new(namespace, rest);
-    if guests::is_guest(&whole) {
+    if external::is_external(&whole) {
         return (whole, None);
     }
     let Some((job, pod)) = rest.split_once('/') else {

@@ -130,7 +130,7 @@ async fn a_late_watch_does_not_take_its_node_from_a_pod_that_was_bound() {
         with: None,
         flavors: &Flavors::new(),
     };
-    case.world.guests.bound(&key, "p", "n0", by, |_| {});
+    case.world.external_pods.bound(&key, "p", "n0", by, |_| {});
     case.watched.apply(key.clone(), pod(2, None));
     assert!(!told_gone(&mut case));
     case.watched.apply(key.clone(), pod(2, Some("n0")));

@@ -19,7 +19,7 @@ impl Case {
     }
 
     fn counts(&self, name: &str) -> bool {
-        let pod = self.world.guests.get(&Key::new("a", name)).unwrap();
+        let pod = self.world.external_pods.get(&Key::new("a", name)).unwrap();
         pod.counts_in() == Some("other")
     }
 }

@@ -99,8 +99,9 @@ async fn a_free_volume_wakes_the_jobs_whose_claims_it_could_be_given_to() {
     assert_eq!(case.looked_at().await, ["a/waits"]);
 }
 
-/// A guest that waits and mounts a claim; of the group "g" where it has an ephemeral volume.
-fn guest(case: &Case, name: &str, volume: Value, node: Option<&str>) {
+/// An external pod that waits and mounts a claim; of the group "g" where it has an ephemeral
+/// volume.
+fn external(case: &Case, name: &str, volume: Value, node: Option<&str>) {
     let labels = match volume.get("ephemeral") {
         Some(_) => json!({"trellis.dev/pod-group": "g"}),
         None => json!({}),
@@ -115,15 +116,15 @@ fn guest(case: &Case, name: &str, volume: Value, node: Option<&str>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn claims_volumes_and_classes_wake_the_guests_that_wait_for_them() {
+async fn claims_volumes_and_classes_wake_the_external_pods_that_wait_for_them() {
     let mut case = Case::new();
     let mounts = |claim: &str| json!({"name": "v", "persistentVolumeClaim": {"claimName": claim}});
     let own = json!({"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}});
-    guest(&case, "waits", mounts("data"), None);
-    guest(&case, "runs", mounts("data"), Some("n"));
-    guest(&case, "other", mounts("x"), None);
-    guest(&case, "own", own, None);
-    guest(&case, "none", json!({"name": "v", "emptyDir": {}}), None);
+    external(&case, "waits", mounts("data"), None);
+    external(&case, "runs", mounts("data"), Some("n"));
+    external(&case, "other", mounts("x"), None);
+    external(&case, "own", own, None);
+    external(&case, "none", json!({"name": "v", "emptyDir": {}}), None);
     case.sync();
     let woken = move |heard: &mut Heard| -> Vec<String> {
         let looks = heard.take().into_iter().filter_map(|feed| match feed {
@@ -147,7 +148,7 @@ async fn claims_volumes_and_classes_wake_the_guests_that_wait_for_them() {
         }));
         case.watched.apply(Key::new("a", name), claim);
     };
-    let [pod, group] = [guests::of_pod, guests::of_group];
+    let [pod, group] = [external::of_pod, external::of_group];
     let pod = |name: &str| pod(&Key::new("a", name)).name.to_string();
     let group = group(&Key::new("a", "g")).name.to_string();
     claim("data", "", "late");

@@ -27,11 +27,11 @@ use trellis_scheduler::{
 
 use super::age;
 use super::jobs::at;
-use super::jobs::{Guest, NOMINATED};
+use super::jobs::{ExternalGang, NOMINATED};
 use super::nodes::{holders, job_ref};
 use super::table::{Column, Row};
 use crate::key::Key;
-use crate::scheduling::{allocation, gang, guests};
+use crate::scheduling::{allocation, external, gang};
 use crate::watch::{SlimDeviceClass, SlimNode};
 
 /// An engine that explains what another knows, as of one moment.
@@ -47,7 +47,7 @@ pub(super) struct Beside<'a> {
     pub(super) positions: &'a BTreeMap<GangId, u32>,
     pub(super) forecast: Option<&'a Forecast>,
     pub(super) job: Option<Arc<TrainingJob>>,
-    pub(super) guest: Option<Guest>,
+    pub(super) external_gang: Option<ExternalGang>,
     pub(super) pod_group: Option<Arc<PodGroup>>,
     pub(super) classes: &'a [Arc<SlimDeviceClass>],
     pub(super) nodes: &'a dyn Fn() -> Vec<Arc<SlimNode>>,
@@ -121,18 +121,18 @@ impl Explainer {
         let status = beside.job.as_ref().and_then(|job| job.status.as_ref());
         let starts = beside.forecast.and_then(|f| f.starts.get(&told.gang.id));
         let starts = starts.filter(|start| **start >= beside.snapshot.now);
-        let created = match (&beside.job, &beside.guest) {
+        let created = match (&beside.job, &beside.external_gang) {
             (Some(job), _) => job.metadata.creation_timestamp.clone(),
-            (None, guest) => guest.as_ref().and_then(Guest::created),
+            (None, gang) => gang.as_ref().and_then(ExternalGang::created),
         };
-        let guest = beside.guest.as_ref();
-        let guest = guest.and_then(|guest| guest.reason(told.place.is_some()));
+        let external = beside.external_gang.as_ref();
+        let external = external.and_then(|gang| gang.reason(told.place.is_some()));
         let reason = status.and_then(|status| status.reason);
-        let reason = reason.or(guest.map(|(reason, _)| reason));
+        let reason = reason.or(external.map(|(reason, _)| reason));
         Explanation {
             types: TypeMeta::resource::<Explanation>(),
             metadata: ObjectMeta {
-                name: Some(guests::gang_name(job).served()),
+                name: Some(external::gang_name(job).served()),
                 namespace: Some(job.namespace.to_string()),
                 creation_timestamp: created,
                 ..ObjectMeta::default()

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use trellis_api::visibility::{Explanation, GangName, JobRef, OtherJobs, SmallestChange};
 use trellis_scheduler::Snapshot;
 
-use crate::scheduling::{gang, guests};
+use crate::scheduling::{external, gang};
 
 /// The level of a topology whose domains are nodes.
 const HOST: &str = "kubernetes.io/hostname";
@@ -43,7 +43,7 @@ pub(in super::super) fn foreign(told: &Explanation) -> BTreeSet<String> {
 pub(in super::super) fn priorities(told: &Explanation, snapshot: &Snapshot) -> Priorities {
     let gangs = jobs(told).map(|job| {
         let name = GangName::from_served(&job.name);
-        (gang::id(&guests::of_name(&job.namespace, &name)), job)
+        (gang::id(&external::of_name(&job.namespace, &name)), job)
     });
     let wanted: BTreeMap<_, _> = gangs.collect();
     let found = snapshot.gangs.iter().filter_map(|known| {

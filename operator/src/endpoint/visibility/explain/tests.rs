@@ -55,13 +55,13 @@ fn explain(engine: &Engine, name: &str) -> Option<Explanation> {
     let snapshot = engine.snapshot();
     let forecast = Forecast::of(&snapshot, |_| true);
     let (namespace, name) = name.split_once('/').unwrap();
-    let gang = guests::of_name(namespace, &GangName::from_served(name));
+    let gang = external::of_name(namespace, &GangName::from_served(name));
     let beside = Beside {
         snapshot: &snapshot,
         positions: &snapshot.positions(),
         forecast: Some(&forecast),
         job: None,
-        guest: None,
+        external_gang: None,
         pod_group: None,
         classes: &[],
         nodes: &Vec::new,

@@ -73,7 +73,7 @@ fn rows(snapshot: &Snapshot, forecast: Option<&Forecast>) -> Vec<JobState> {
         positions: &snapshot.positions(),
         forecast,
         job,
-        guest: |_: &Key| None::<Guest>,
+        external_gang: |_: &Key| None::<ExternalGang>,
         queue,
     };
     facts.rows()
@@ -151,7 +151,7 @@ fn pods_of_others_say_how_they_do_as_jobs_do() {
     let see = |pod: Value| {
         let pod: SlimPod = serde_json::from_value(pod).unwrap();
         world
-            .guests
+            .external_pods
             .apply(&Key::of(&pod.metadata), &pod, |_, _| true);
     };
     let pod = |name: &str, node: Option<&str>, phase: &str, labels: Value| {
@@ -182,10 +182,10 @@ fn pods_of_others_say_how_they_do_as_jobs_do() {
     }))
     .unwrap();
     world.pod_groups.observed(Key::new("a", "g"), group);
-    let find = |name: &str| Guest::find(&world, &Key::new("a", name));
+    let find = |name: &str| ExternalGang::find(&world, &Key::new("a", name));
     assert!(find("g").is_none(), "that is a job");
-    let said = |guest: &Guest| {
-        guest
+    let said = |external: &ExternalGang| {
+        external
             .reason(false)
             .map(|(reason, words)| (reason.as_str(), words))
     };
@@ -226,7 +226,7 @@ fn pods_of_others_say_how_they_do_as_jobs_do() {
         positions: &snapshot.positions(),
         forecast: None,
         job,
-        guest: |key: &Key| Guest::find(&world, key),
+        external_gang: |key: &Key| ExternalGang::find(&world, key),
         queue,
     };
     let rows = facts.rows();
@@ -272,7 +272,7 @@ fn a_pod_of_others_for_whom_others_leave_waits_still() {
     }))
     .unwrap();
     world
-        .guests
+        .external_pods
         .apply(&Key::of(&pod.metadata), &pod, |_, _| true);
     let snapshot = engine.snapshot();
     let forecast = Forecast::of(&snapshot, |_| true);
@@ -281,7 +281,7 @@ fn a_pod_of_others_for_whom_others_leave_waits_still() {
         positions: &snapshot.positions(),
         forecast: Some(&forecast),
         job,
-        guest: |key: &Key| Guest::find(&world, key),
+        external_gang: |key: &Key| ExternalGang::find(&world, key),
         queue,
     };
     let rows = facts.rows();

@@ -19,7 +19,7 @@ use trellis_scheduler::{
 
 use super::table::{Column, Row};
 use crate::key::Key;
-use crate::scheduling::{gang, guests};
+use crate::scheduling::{external, gang};
 use tally::{Hold, Tally};
 
 /// The row of each node, by name. `created` says since when it is there.
@@ -87,7 +87,7 @@ fn row(snapshot: &Snapshot, node: &Node, tally: Tally<'_>) -> NodeState {
 pub(super) fn job_ref(job: &Key) -> JobRef {
     JobRef {
         namespace: job.namespace.to_string(),
-        name: guests::gang_name(job).served(),
+        name: external::gang_name(job).served(),
     }
 }
 

@@ -1,0 +1,255 @@
+//! After the k-th write for a gang of pods that a Job's controller has made.
+
+use anyhow::{Context as _, ensure};
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt as _;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use serde_json::json;
+use trellis_api::pod_group::PodGroupPhase;
+use trellis_api::{PodGroup, Reason, names};
+use trellis_e2e::cluster::{Nodes, SCOPE};
+use trellis_e2e::proxy::{Moment, Request};
+use trellis_e2e::queues::resource_groups;
+use trellis_e2e::site::Site;
+use trellis_e2e::wait::eventually;
+
+use super::succession::Succession;
+use super::{LATE, RECOVERY, counts, every_k};
+
+const GANG: u32 = 4;
+
+/// Creates the PodGroup, then the Job.
+async fn submit(site: &Site) {
+    submit_to(site, "default").await;
+}
+
+async fn submit_to(site: &Site, queue: &str) {
+    let group: PodGroup = serde_json::from_value(json!({
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "PodGroup",
+        "metadata": {"name": "j"}, "spec": {"minMember": GANG, "queueName": queue},
+    }))
+    .unwrap();
+    let groups = site.api::<PodGroup>();
+    groups.create(&PostParams::default(), &group).await.unwrap();
+    let job: Job = serde_json::from_value(json!({
+        "metadata": {"name": "j"},
+        "spec": {
+            "completionMode": "Indexed", "completions": GANG, "parallelism": GANG,
+            "template": {
+                "metadata": {"labels": {names::POD_GROUP: "j"}},
+                "spec": {
+                    "schedulerName": names::SCHEDULER, "restartPolicy": "Never",
+                    "nodeSelector": {SCOPE: site.name()},
+                    "terminationGracePeriodSeconds": 1,
+                    "containers": [{
+                        "name": "main", "image": "registry.example/train:1.0",
+                        "resources": {"limits": {"nvidia.com/gpu": "2"}},
+                    }],
+                },
+            },
+        },
+    }))
+    .unwrap();
+    let jobs = site.api::<Job>();
+    jobs.create(&PostParams::default(), &job).await.unwrap();
+}
+
+/// All of its pods are there, on the nodes of one plan, which is closed.
+async fn is_whole(site: &Site) -> anyhow::Result<()> {
+    let group = site.api::<PodGroup>().get("j").await?;
+    let journal = group.status.unwrap_or_default();
+    ensure!(journal.phase == Some(PodGroupPhase::Placed), "{journal:?}");
+    let plan = journal.plan.context("no plan")?;
+    let pods = site.api::<Pod>().list(&Default::default()).await?.items;
+    ensure!(pods.len() == GANG as usize, "{} pods", pods.len());
+    for pod in &pods {
+        let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_ref());
+        ensure!(
+            node.is_some() && pod.annotations().get(names::PLAN) == Some(&plan.hash),
+            "{} is not bound by plan {:?}: {:?}",
+            pod.name_any(),
+            plan.hash,
+            pod.annotations()
+        );
+    }
+    Ok(())
+}
+
+async fn survives(operators: &mut Succession, k: u64, moment: Moment) -> bool {
+    let site = Site::new(&operators.control_plane, "external", Nodes::new(1).gpus(8)).await;
+    let of_site = counts(site.name());
+    let mut fired = operators.kill_after(k, moment, move |request: &Request| of_site(request));
+    submit(&site).await;
+    let whole = eventually(RECOVERY, || is_whole(&site));
+    let reached = tokio::select! {
+        reached = fired.wait(RECOVERY) => reached.is_ok(),
+        whole = whole => {
+            whole.unwrap_or_else(|e| panic!("after write {k} ({moment:?}): {e:#}"));
+            fired.wait(LATE).await.is_ok()
+        }
+    };
+    operators.next_at_once().await;
+    let whole = eventually(RECOVERY, || is_whole(&site)).await;
+    whole.unwrap_or_else(|e| panic!("after write {k} ({moment:?}): {e:#}"));
+    // No pod was bound twice, or made anew: the Job has had as many as it asked for.
+    let job = site.api::<Job>().get("j").await.unwrap();
+    let status = job.status.unwrap();
+    assert_eq!(
+        (status.active, status.failed),
+        (Some(4), None),
+        "after write {k}"
+    );
+    site.api::<Job>()
+        .delete("j", &DeleteParams::background())
+        .await
+        .unwrap();
+    eventually(RECOVERY, || async {
+        let pods = site
+            .api::<Pod>()
+            .list(&Default::default())
+            .await?
+            .items
+            .len();
+        ensure!(pods == 0, "{pods} pods");
+        let group = site.api::<PodGroup>().get("j").await?;
+        let phase = group.status.and_then(|journal| journal.phase);
+        ensure!(phase == Some(PodGroupPhase::Pending), "{phase:?}");
+        Ok(())
+    })
+    .await
+    .unwrap();
+    reached
+}
+
+async fn external_pods_are_bound_whole_though_their_operator_is_killed_after_each_write(
+    moment: Moment,
+) {
+    let mut operators = Succession::begin().await;
+    // The journal twice, and a binding of each pod.
+    let least = 2 + u64::from(GANG);
+    every_k(least, async |k| survives(&mut operators, k, moment).await).await;
+}
+
+/// The leader dies when it has bound one pod; another scheduler takes the next one elsewhere.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_gang_of_which_another_scheduler_took_a_pod_is_undone_and_placed_anew() {
+    let mut operators = Succession::begin().await;
+    let site = Site::new(&operators.control_plane, "torn", Nodes::new(2).gpus(8)).await;
+    let mut fired = operators.kill_after(1, Moment::AfterAnswer, |request| {
+        request.is_write() && request.resource == "pods/binding"
+    });
+    submit(&site).await;
+    fired.wait(RECOVERY).await.unwrap();
+    let api = site.api::<Pod>();
+    let pods = api.list(&Default::default()).await.unwrap().items;
+    let (bound, free): (Vec<_>, Vec<_>) = pods.iter().partition(|pod| {
+        pod.spec
+            .as_ref()
+            .is_some_and(|spec| spec.node_name.is_some())
+    });
+    let (ours, theirs) = (bound[0], free[0].name_any());
+    let at = ours.spec.as_ref().and_then(|spec| spec.node_name.clone());
+    let mut nodes = site.nodes().names().iter();
+    let other = nodes.find(|node| at.as_ref() != Some(*node)).unwrap();
+    let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": theirs},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": other}});
+    let _: serde_json::Value = api
+        .create_subresource("binding", &theirs, &PostParams::default(), &binding)
+        .await
+        .unwrap();
+    operators.next_at_once().await;
+    let whole = eventually(RECOVERY * 3, || async {
+        let group = site.api::<PodGroup>().get("j").await?;
+        let journal = group.status.unwrap_or_default();
+        ensure!(journal.phase == Some(PodGroupPhase::Placed), "{journal:?}");
+        let pods = api.list(&Default::default()).await?.items;
+        let there = pods.iter().filter(|pod| {
+            let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_ref());
+            node.is_some() && pod.metadata.deletion_timestamp.is_none()
+        });
+        let there: Vec<_> = there.collect();
+        ensure!(there.len() == GANG as usize, "{} are bound", there.len());
+        ensure!(
+            there.iter().all(|pod| pod.uid() != ours.uid()),
+            "what the torn plan had bound holds its node"
+        );
+        Ok(())
+    });
+    whole.await.unwrap();
+}
+
+/// What external pods hold is held, whoever leads: of their queue too, in the flavors that they
+/// were given.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_leads_next_counts_what_is_bound() {
+    let mut operators = Succession::begin().await;
+    let site = Site::new(&operators.control_plane, "counts", Nodes::new(3).gpus(8)).await;
+    let queue = format!("{}-q", site.name());
+    let flavors = [("default", 9), (queue.as_str(), 4)];
+    let control_plane = &operators.control_plane;
+    for object in [
+        json!({
+            "apiVersion": "trellis.dev/v1alpha1", "kind": "ResourceFlavor",
+            "metadata": {"name": queue}, "spec": {},
+        }),
+        json!({
+            "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingQueue", "metadata": {"name": queue},
+            "spec": {"namespaceSelector": {}, "resourceGroups": resource_groups(&flavors)},
+        }),
+    ] {
+        control_plane.apply_yaml(&object.to_string()).await.unwrap();
+    }
+    submit_to(&site, &queue).await;
+    are_bound(&site, 4).await;
+    let pods = site.api::<Pod>();
+    // All of the first flavor, then some of the second.
+    for (name, gpus, bound) in [("alone", "1", 5), ("other", "2", 6)] {
+        let pod: Pod = serde_json::from_value(json!({
+            "metadata": {"name": name, "labels": {names::QUEUE: queue}},
+            "spec": {
+                "schedulerName": names::SCHEDULER, "nodeSelector": {SCOPE: site.name()},
+                "containers": [{"name": "main", "image": "registry.example/train:1.0",
+                    "resources": {"limits": {"nvidia.com/gpu": gpus}}}],
+            },
+        }))
+        .unwrap();
+        pods.create(&PostParams::default(), &pod).await.unwrap();
+        are_bound(&site, bound).await;
+    }
+    // Where it counts is said by what Trellis has written, not by what its user writes now.
+    let label = Patch::Merge(json!({"metadata": {"labels": {names::QUEUE: "default"}}}));
+    pods.patch("alone", &PatchParams::default(), &label)
+        .await
+        .unwrap();
+    operators.next_at_once().await;
+    // It would fit, were anything of the second flavor charged to the first.
+    let mut job = site.job("late", 1, 3);
+    job["spec"]["queueName"] = json!(queue);
+    site.create(job).await.unwrap();
+    site.becomes("late", |status| {
+        status.reason == Some(Reason::QuotaExceeded)
+    })
+    .await;
+    pods.delete("other", &DeleteParams::default())
+        .await
+        .unwrap();
+    site.runs_again("late", 1).await;
+}
+
+/// So many pods of the site have a node.
+async fn are_bound(site: &Site, expected: usize) {
+    let pods = site.api::<Pod>();
+    let all = eventually(RECOVERY, || async {
+        let pods = pods.list(&Default::default()).await?.items;
+        let bound = pods
+            .iter()
+            .filter(|pod| pod.spec.as_ref().is_some_and(|s| s.node_name.is_some()));
+        let bound = bound.count();
+        ensure!(bound == expected, "{bound} of {} are bound", pods.len());
+        Ok(())
+    });
+    all.await.unwrap();
+}
+
+at_both_moments!(external_pods_are_bound_whole_though_their_operator_is_killed_after_each_write);

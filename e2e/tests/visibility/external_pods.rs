@@ -1,0 +1,60 @@
+//! Pods of others stand among the jobs that wait and run.
+
+use anyhow::ensure;
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::api::{ListParams, PostParams};
+use serde_json::json;
+use trellis_api::Reason;
+use trellis_api::job::JobPhase;
+use trellis_api::visibility::{Explanation, JobState};
+use trellis_e2e::cluster::SCOPE;
+use trellis_e2e::jobs::SOON;
+use trellis_e2e::wait::eventually;
+
+use crate::scene::shared;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pods_of_others_say_whether_they_run_and_why_they_wait() {
+    let scene = shared().await;
+    let site = scene.site("external", 1).await;
+    scene.queue(&site, 6).await;
+    let pods = site.api::<Pod>();
+    let api: Api<JobState> = Api::namespaced(scene.control_plane.client(), site.name());
+    for (name, phase, reason) in [
+        ("runs", JobPhase::Running, None),
+        ("waits", JobPhase::Queued, Some(Reason::QuotaExceeded)),
+    ] {
+        let pod: Pod = serde_json::from_value(json!({
+            "metadata": {"name": name, "labels": {"trellis.dev/queue": site.name()}},
+            "spec": {
+                "schedulerName": "trellis", "nodeSelector": {SCOPE: site.name()},
+                "containers": [{"name": "main", "image": "registry.example/train:1.0",
+                    "resources": {"limits": {"nvidia.com/gpu": "4"}}}],
+            },
+        }))
+        .unwrap();
+        pods.create(&PostParams::default(), &pod).await.unwrap();
+        let told = eventually(SOON, || async {
+            let all = api.list(&ListParams::default()).await?.items;
+            let called = format!("pod.{name}");
+            let row = all
+                .iter()
+                .find(|row| row.metadata.name.as_ref() == Some(&called));
+            let says = row.map(|row| (row.phase, row.reason));
+            ensure!(says == Some((Some(phase), reason)), "{name}: {all:?}");
+            Ok(())
+        });
+        told.await.unwrap();
+    }
+    // One of the list is got by the name that it has there.
+    let row = api.get("pod.waits").await.unwrap();
+    assert_eq!(row.position, Some(1), "{row:?}");
+    let why: Api<Explanation> = Api::namespaced(scene.control_plane.client(), site.name());
+    let told = why.get("pod.waits").await.unwrap();
+    assert_eq!(told.reason, Some(Reason::QuotaExceeded), "{told:?}");
+    let raised = &told.smallest_change.as_ref().unwrap().raise_quotas;
+    assert_eq!(raised[0].by.as_str(), "2", "{told:?}");
+    let runs = why.get("pod.runs").await.unwrap_err();
+    assert!(runs.to_string().contains("its own status"), "{runs}");
+}

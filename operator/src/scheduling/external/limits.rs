@@ -1,0 +1,136 @@
+//! What external pods ask for in all, and the limits of QuotaPolicies that they draw on.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use trellis_api::Reason;
+use trellis_api::quantity::Amount;
+use trellis_policies::cedar::PodsAsking;
+use trellis_policies::quota::Asking;
+
+use super::form::is_device;
+use crate::key::Key;
+use crate::quota::JobLimits;
+use crate::watch::ExternalPod;
+use crate::world::{Certificate, World};
+
+/// ServiceAccounts that pods run as.
+pub type Accounts = BTreeSet<Option<String>>;
+
+/// What pods ask for together, and as whom.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Total {
+    /// By resource, as quota policies count it. None: more than can be counted.
+    pub resources: BTreeMap<String, Option<Amount>>,
+    /// How many they are.
+    pub pods: i64,
+    /// Their devices.
+    pub gpus: i64,
+    /// Who they run as.
+    pub accounts: Accounts,
+}
+
+impl Total {
+    /// One pod more.
+    pub fn add(&mut self, pod: &ExternalPod) {
+        self.pods = self.pods.saturating_add(1);
+        self.accounts.insert(pod.service_account.clone());
+        for (resource, units) in pod.request.iter() {
+            let amount = match resource.as_str() {
+                "cpu" => Amount::from_millis(units),
+                _ => Amount::from_units(units),
+            };
+            let sum = self.resources.entry(resource.as_str().to_owned());
+            let sum = sum.or_insert(Some(Amount::ZERO));
+            *sum = sum.and_then(|sum| sum.checked_add(amount));
+            if is_device(resource) {
+                self.gpus = self.gpus.saturating_add(units);
+            }
+        }
+    }
+}
+
+/// The limits that placed pods draw on: whose they are says which. None: the watch has not shown
+/// the namespace.
+#[must_use]
+pub fn held_limits(
+    world: &World,
+    namespace: &str,
+    queue: &str,
+    accounts: &Accounts,
+) -> Option<JobLimits> {
+    let namespace_labels = world.namespace_labels(namespace)?;
+    let found = world.queues.get(&Key::new("", queue));
+    let asking = Asking {
+        namespace,
+        namespace_labels: &namespace_labels,
+        queue,
+        queue_spec: &found.map(|queue| queue.spec.clone()).unwrap_or_default(),
+        service_account: None,
+        requester: None,
+        total: &BTreeMap::new(),
+        pods: 0,
+        gpus: 0,
+        runtime_seconds: Some(0),
+    };
+    Some(judge(world, &asking, accounts).0)
+}
+
+/// The limits of QuotaPolicies, unless they forbid it whatever room there is.
+pub(super) fn limits(
+    world: &World,
+    asking: &PodsAsking<'_>,
+    total: &Total,
+) -> Result<JobLimits, Certificate> {
+    let asking = Asking {
+        namespace: asking.namespace,
+        namespace_labels: asking.namespace_labels,
+        queue: asking.queue,
+        queue_spec: asking.queue_spec,
+        service_account: None,
+        requester: None,
+        total: &total.resources,
+        pods: asking.pods,
+        gpus: asking.gpus,
+        runtime_seconds: asking.runtime_seconds,
+    };
+    let (limits, denied) = judge(world, &asking, &total.accounts);
+    if let Some((name, why)) = world.quotas.active().1.unusable().first() {
+        let message = format!("quota policy {name:?} does not take effect: {why}");
+        return Err(Certificate::waits(Reason::PolicyNotEvaluated, message));
+    }
+    match denied.is_empty() {
+        true => Ok(limits),
+        false => Err(Certificate::refuses(
+            Reason::QuotaPolicyExceeded,
+            denied.join("; "),
+        )),
+    }
+}
+
+/// What pods draw on that run as these, and what denies them. All of a gang draws on what one of
+/// its pods does: nobody gets around a limit by the account of another pod.
+fn judge(world: &World, asking: &Asking<'_>, accounts: &Accounts) -> (JobLimits, Vec<String>) {
+    let (version, quotas) = world.quotas.active();
+    let mut limits = JobLimits {
+        version,
+        ..JobLimits::default()
+    };
+    let mut denied = Vec::new();
+    for account in accounts {
+        let verdict = quotas.judge(&Asking {
+            service_account: account.as_deref(),
+            ..*asking
+        });
+        for draw in verdict.draws {
+            if !limits.draws.contains(&draw) {
+                limits.draws.push(draw);
+            }
+        }
+        for why in verdict.denied.iter().map(ToString::to_string) {
+            if !denied.contains(&why) {
+                denied.push(why);
+            }
+        }
+    }
+    (limits, denied)
+}
