@@ -19,10 +19,11 @@ use super::ephemeral::{self, Ask};
 use super::lookup;
 use crate::key::Key;
 use crate::policy::requester;
+use crate::scheduling::Certificate;
 use crate::scheduling::is_owned;
 use crate::scheduling::volumes::Volumes;
 use crate::watch::{PodView, Pods};
-use crate::world::{Certificate, World};
+use crate::world::World;
 
 /// A job and what belongs to it.
 pub(super) struct Surrounded {
@@ -186,7 +187,7 @@ pub(super) fn job(world: &World, key: &Key, whole: Arc<TrainingJob>) -> Surround
     let (pod_group, pods) = gang(world, key);
     let uid = job.metadata.uid.as_deref().unwrap_or_default();
     let place = own_group(pod_group.as_deref(), uid).and_then(place);
-    let profile = lookup::profile(&job.spec, &world.profiles).map_err(Held::from);
+    let profile = world.profiles.of(&job.spec).map_err(Held::from);
     let is_placed = place.is_some_and(|plan| {
         let attempt = job.status.as_ref().and_then(|status| status.attempt);
         plan.attempt == attempt.unwrap_or(1)

@@ -13,7 +13,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use trellis_api::{Reason, TrainingJobSpec, TrainingQueue, names};
 use trellis_policies::selects;
 
-pub use profile::{profile, several_defaults};
+pub use profile::{KnownProfile, profile, several_defaults};
 pub use queue_resources::{placed_resources, queue_resources};
 
 /// Queues that are named to someone who has named a wrong one.

@@ -11,11 +11,11 @@ use tracing::{debug, warn};
 use trellis_api::runtime_profile::RuntimeProfileStatus;
 use trellis_api::{Reason, RuntimeProfile, names};
 
-use super::lookup;
+use super::lookup::{self, KnownProfile};
 use crate::commands::{Commands, WriteError};
 use crate::conditions::Said;
 use crate::patch;
-use crate::world::{KnownProfile, World};
+use crate::world::World;
 
 /// Time between two looks.
 const EVERY: Duration = Duration::from_secs(2);

@@ -24,9 +24,10 @@ use super::{Controller, Held, apply, secrets, tally};
 use crate::commands::WriteError;
 use crate::key::Key;
 use crate::patch;
+use crate::scheduling::Certificate;
 use crate::scheduling::{Feed, Run, Wish, is_there};
 use crate::watch::PodPhase;
-use crate::world::{Certificate, World};
+use crate::world::World;
 
 /// How often an object that is in a job's way is looked at: that it is gone is
 /// not shown where its kind is watched by label.

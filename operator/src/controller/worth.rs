@@ -8,7 +8,7 @@ use trellis_api::job::{JobPhase, TrainingJobStatus};
 
 use super::{COUNTS_EVERY, Controller};
 use crate::key::Key;
-use crate::world::Certificate;
+use crate::scheduling::Certificate;
 
 /// When a status is worth a patch.
 pub(super) enum StatusWrite {

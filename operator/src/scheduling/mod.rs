@@ -7,6 +7,7 @@
 pub mod admitted;
 pub mod allocation;
 pub mod binding;
+mod certificate;
 mod commit;
 mod constraints;
 mod deletions;
@@ -31,6 +32,7 @@ pub(crate) mod unsupported;
 pub mod volumes;
 mod wish;
 
+pub use certificate::Certificate;
 pub use commit::{Committer, is_owned, is_there};
 pub use driver::Driver;
 pub use feed::{Feed, Heard, Tell, channel};

@@ -8,8 +8,7 @@ use super::answer::Answer;
 use super::judge::{self, Judge, Judged};
 use super::review::Request;
 use crate::controller::does_not_decode;
-use crate::controller::lookup::several_defaults;
-use crate::world::KnownProfile;
+use crate::controller::lookup::{KnownProfile, several_defaults};
 
 pub(super) fn judge(by: &Judge, request: Request) -> Judged {
     let object: RuntimeProfile = match judge::object(request) {

@@ -27,13 +27,13 @@ use parking_lot::{Mutex, RwLock};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use trellis_api::queue::DEFAULT_FLAVOR;
-use trellis_api::{PodGroup, Reason, ResourceFlavor, Topology, TrainingJob, TrainingQueue};
+use trellis_api::{PodGroup, ResourceFlavor, Topology, TrainingJob, TrainingQueue};
 
 use crate::controller::WorkQueue;
 use crate::key::Key;
 use crate::policy::{Freshness, Guards, PolicySet, Stamping, Turns};
 use crate::quota::QuotaSet;
-use crate::scheduling::{self, Feed, Heard, Tell, external};
+use crate::scheduling::{self, Certificate, Feed, Heard, Tell, external};
 use crate::telemetry::Counts;
 use crate::watch::{
     DaemonPods, Disruption, ExternalPodIndex, NodeHealth, PodIndex, Pulse, Repulsions, SlimClaim,
@@ -44,49 +44,7 @@ use crate::watch::{
 pub use crate::watch::Undecodable;
 pub use external_secrets::ExternalSecrets;
 pub use jobs::Seen;
-pub use profiles::{KnownProfile, Profiles};
-
-/// What the scheduler says about a gang that waits.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Certificate {
-    /// Why it waits.
-    pub reason: Reason,
-    /// The same in words, with numbers.
-    pub message: String,
-    /// It is refused for it, and does not merely wait.
-    pub refused: bool,
-    /// It tells the numbers of now for a reason that was told before: this alone is worth a
-    /// write.
-    pub is_renewed: bool,
-}
-
-impl Certificate {
-    /// That it waits.
-    #[must_use]
-    pub fn waits(reason: Reason, message: String) -> Self {
-        Self {
-            reason,
-            message,
-            refused: false,
-            is_renewed: false,
-        }
-    }
-
-    /// That it is refused.
-    #[must_use]
-    pub fn refuses(reason: Reason, message: String) -> Self {
-        Self {
-            refused: true,
-            ..Self::waits(reason, message)
-        }
-    }
-
-    /// True if it says why the gang waits as another does, whatever the numbers.
-    #[must_use]
-    pub fn has_reason_of(&self, other: &Self) -> bool {
-        (self.reason, self.refused) == (other.reason, other.refused)
-    }
-}
+pub use profiles::Profiles;
 
 /// How old what is known of a kind may be. A watch that is well gives a sign of
 /// life each 160 s even where nothing is written, there are no bookmarks, and

@@ -4,49 +4,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use kube::api::ObjectMeta;
 use parking_lot::RwLock;
 use trellis_api::runtime_profile::RuntimeProfileStatus;
-use trellis_api::{RuntimeProfile, TrainingJob, ValidatedProfile};
+use trellis_api::{RuntimeProfile, TrainingJob, TrainingJobSpec};
 use trellis_compiler::Profile;
 
 use super::Watched;
+use crate::controller::lookup::{self, KnownProfile, Missing};
 use crate::key::Key;
 use crate::watch::{Sink, Undecodable};
-
-/// A profile, or why jobs cannot be compiled with it.
-#[derive(Clone, Debug)]
-pub struct KnownProfile {
-    /// The object, as far as whoever writes its status needs it. None: it cannot be read.
-    pub meta: Option<ObjectMeta>,
-    /// What is said of it.
-    pub status: RuntimeProfileStatus,
-    uid: String,
-    /// It is that of jobs that name none.
-    pub is_default: bool,
-    /// The profile, or what is wrong with it.
-    pub profile: Result<Arc<Profile>, String>,
-}
-
-impl From<RuntimeProfile> for KnownProfile {
-    fn from(object: RuntimeProfile) -> Self {
-        let meta = &object.metadata;
-        Self {
-            meta: Some(ObjectMeta {
-                uid: meta.uid.clone(),
-                generation: meta.generation,
-                resource_version: meta.resource_version.clone(),
-                ..ObjectMeta::default()
-            }),
-            status: object.status.clone().unwrap_or_default(),
-            uid: meta.uid.clone().unwrap_or_default(),
-            is_default: object.spec.is_default(),
-            profile: ValidatedProfile::try_from(object)
-                .map(|valid| Arc::new(Profile::new(valid)))
-                .map_err(|violations| violations.to_string()),
-        }
-    }
-}
 
 /// All profiles, by name.
 #[derive(Debug, Default)]
@@ -57,6 +23,15 @@ impl Profiles {
     #[must_use]
     pub fn get(&self, name: &str) -> Option<KnownProfile> {
         self.0.read().get(name).cloned()
+    }
+
+    /// The profile that the job is compiled with. None: it names none, and the cluster has no
+    /// default.
+    ///
+    /// # Errors
+    /// As [`lookup::profile`].
+    pub fn of(&self, job: &TrainingJobSpec) -> Result<Option<Arc<Profile>>, Missing> {
+        lookup::profile(job, |name| self.get(name), || self.defaults())
     }
 
     /// Every profile.
@@ -142,5 +117,62 @@ impl Sink<RuntimeProfile> for Watched {
 
     fn synced(&self) {
         self.listed();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+    use trellis_api::Reason;
+
+    fn spec(fields: Value) -> TrainingJobSpec {
+        let mut spec = json!({"taskGroups": []});
+        spec.as_object_mut()
+            .unwrap()
+            .extend(fields.as_object().unwrap().clone());
+        serde_json::from_value(spec).unwrap()
+    }
+
+    #[test]
+    fn the_profile_is_the_jobs_own_else_the_one_default_else_none() {
+        let known = |name: &str, spec: Value| {
+            let object: RuntimeProfile = serde_json::from_value(json!({
+                "apiVersion": "trellis.dev/v1alpha1", "kind": "RuntimeProfile",
+                "metadata": {"name": name}, "spec": spec,
+            }))
+            .unwrap();
+            KnownProfile::from(object)
+        };
+        let there = Profiles::default();
+        let find = |fields: Value| {
+            let found = there.of(&spec(fields));
+            found.map(|found| found.map(|p| p.name().to_owned()))
+        };
+        assert_eq!(find(json!({})), Ok(None));
+        let missing = find(json!({"profile": "a"})).unwrap_err();
+        assert_eq!(missing.reason, Reason::ProfileNotFound);
+        assert!(missing.message.contains("spec.profile") && missing.message.contains("\"a\""));
+        assert!(there.take("a", known("a", json!({}))));
+        assert!(!there.take("a", known("a", json!({}))), "as it was");
+        assert!(there.take("b", known("b", json!({"globalDefault": true}))));
+        assert_eq!(find(json!({"profile": "a"})), Ok(Some("a".to_owned())));
+        assert_eq!(find(json!({})), Ok(Some("b".to_owned())));
+        // Two are none, and both are named; who names one has it.
+        assert!(there.take("a", known("a", json!({"globalDefault": true}))));
+        let two = find(json!({})).unwrap_err();
+        assert_eq!(two.reason, Reason::ProfileMisconfigured);
+        assert!(two.message.contains("\"a\", \"b\""), "{}", two.message);
+        assert_eq!(find(json!({"profile": "a"})), Ok(Some("a".to_owned())));
+        let wrong = json!({"podTemplate": {"spec": {"nodeName": "n"}}});
+        assert!(there.take("a", known("a", wrong)));
+        let wrong = find(json!({"profile": "a"})).unwrap_err();
+        assert_eq!(wrong.reason, Reason::ProfileMisconfigured);
+        assert!(
+            wrong.message.contains("spec.podTemplate.spec.nodeName"),
+            "{}",
+            wrong.message
+        );
+        assert_eq!(find(json!({})), Ok(Some("b".to_owned())));
     }
 }

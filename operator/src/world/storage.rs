@@ -11,7 +11,7 @@ use trellis_api::TrainingJob;
 use trellis_compiler::Profile;
 
 use super::{Watched, World};
-use crate::controller::{claims, lookup};
+use crate::controller::claims;
 use crate::key::Key;
 use crate::scheduling::binding::Storage;
 use crate::watch::{Sink, SlimClaim, SlimStorageClass, SlimVolume, default_class};
@@ -83,14 +83,14 @@ impl World {
 
     /// The claims that a job's pods mount.
     pub(crate) fn claims_of(&self, job: &TrainingJob) -> BTreeSet<String> {
-        let profile = lookup::profile(&job.spec, &self.profiles);
+        let profile = self.profiles.of(&job.spec);
         let profile = profile.ok().flatten();
         claims::names(&job.spec, None, profile.as_deref().map(Profile::spec))
     }
 
     /// True if a claim comes with each pod of one of its groups.
     fn has_ephemeral(&self, job: &TrainingJob) -> bool {
-        let profile = lookup::profile(&job.spec, &self.profiles);
+        let profile = self.profiles.of(&job.spec);
         let profile = profile.ok().flatten();
         !claims::ephemeral(&job.spec, profile.as_deref()).is_empty()
     }

@@ -108,7 +108,7 @@ impl Court<'_> {
             || classes.values().collect(),
         )?;
         let services = snapshot.services_of(job.namespace());
-        let profile = lookup::profile(job.spec(), &snapshot.profiles)?;
+        let profile = snapshot.profiles.of(job.spec())?;
         let key = Key::new(job.namespace(), job.name());
         let place = snapshot.pod_groups.get(&key).and_then(place_of);
         let placed = place.filter(|plan| plan.attempt == self.submission.attempt);

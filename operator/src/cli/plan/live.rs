@@ -14,7 +14,6 @@ use trellis_policies::cedar::Requester;
 use super::facts;
 use super::snapshot::{self, Snapshot};
 use crate::controller::claims::{self, What};
-use crate::controller::lookup;
 use crate::policy::requester_of;
 use crate::watch::{
     SlimClaim, SlimDaemonSet, SlimDeviceClass, SlimNode, SlimPod, SlimStorageClass, SlimVolume,
@@ -237,9 +236,7 @@ async fn read_claims(
 ) -> Result<(), Unread> {
     snapshot.claims.get_or_insert_default();
     // What is wrong with the profile is said when the job is planned.
-    let profile = lookup::profile(&job.spec, &snapshot.profiles)
-        .ok()
-        .flatten();
+    let profile = snapshot.profiles.of(&job.spec).ok().flatten();
     let profile = profile.as_deref().map(Profile::spec);
     for wanted in claims::mounted(&job.spec, None, profile) {
         if let What::Ephemeral { asked, .. } = wanted.what {

@@ -5,8 +5,8 @@ use trellis_api::Reason;
 use trellis_api::job::JobPhase;
 
 use super::{Evaluation, Expired, Next, after};
+use crate::scheduling::Certificate;
 use crate::scheduling::made_at;
-use crate::world::Certificate;
 
 /// A gang that is still being created after this long shows in status as such. Where many
 /// are created at once the writes that close their journals wait for the pods of others

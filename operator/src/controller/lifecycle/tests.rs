@@ -28,10 +28,10 @@ use trellis_api::pod_group::{Assignment, Plan, PodGroupPhase, PodGroupStatus};
 
 use super::{Expired, Next, Observed, Standing, next};
 use crate::controller::Held;
+use crate::scheduling::Certificate;
 use crate::scheduling::PLAN_TIME;
 use crate::scheduling::{Attempt, Wish};
 use crate::watch::{Leave, PodPhase, PodView};
-use crate::world::Certificate;
 
 const UID: &str = "job-uid";
 

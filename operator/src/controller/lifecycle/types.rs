@@ -7,9 +7,9 @@ use trellis_api::job::{TrainingJobSpec, TrainingJobStatus};
 use trellis_api::pod_group::PodGroupStatus;
 
 use crate::controller::Held;
+use crate::scheduling::Certificate;
 use crate::scheduling::{Attempt, Wish};
 use crate::watch::{Leave, PodView};
-use crate::world::Certificate;
 
 /// What the job's spec has come to.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -19,11 +19,11 @@ use trellis_api::{Reason, names};
 use super::{Committer, Outcome};
 use crate::commands::WriteError;
 use crate::key::Key;
+use crate::scheduling::Certificate;
 use crate::scheduling::admitted::Admitted;
 use crate::scheduling::binding::{Mounts, Step, Stock, Stuck, choose, mounts};
 use crate::scheduling::wish::Run;
 use crate::watch::{BOUND_BY_CONTROLLER, SELECTED_NODE, SlimClaim, SlimVolume};
-use crate::world::Certificate;
 
 /// Longest sleep without an event: no correctness rests on it.
 const LOOK: Duration = Duration::from_secs(1);

@@ -8,8 +8,8 @@ use trellis_api::Reason;
 
 use super::{Committer, Outcome};
 use crate::key::Key;
+use crate::scheduling::Certificate;
 use crate::scheduling::wish::Run;
-use crate::world::Certificate;
 
 /// After that a place that waits for policies says so.
 const PATIENCE: Duration = Duration::from_secs(1);

@@ -8,8 +8,8 @@ use trellis_api::Reason;
 
 use super::{Driver, Inside};
 use crate::key::Key;
+use crate::scheduling::Certificate;
 use crate::scheduling::{external, gang};
-use crate::world::Certificate;
 
 /// How often a watch that is broken is looked at.
 pub(super) const LOOK: Duration = Duration::from_secs(1);

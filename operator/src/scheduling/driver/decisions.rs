@@ -8,11 +8,11 @@ use trellis_scheduler::{Certificate as Refusal, Decision, GangId, Placement, Wai
 use super::{Driver, Gang, Inside};
 use crate::key::Key;
 use crate::quota;
+use crate::scheduling::Certificate;
 use crate::scheduling::Feed;
 use crate::scheduling::flavors::Place;
 use crate::scheduling::{allocation, external, gang, journal, volumes};
 use crate::telemetry::traces::span;
-use crate::world::Certificate;
 
 impl Driver {
     /// Lets the engine decide, and starts what it decided.

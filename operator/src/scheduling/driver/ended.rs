@@ -8,9 +8,9 @@ use trellis_api::pod_group::{PodGroupPhase, PodGroupStatus};
 
 use super::Driver;
 use crate::key::Key;
+use crate::scheduling::Certificate;
 use crate::scheduling::commit::Outcome;
 use crate::scheduling::{external, journal};
-use crate::world::Certificate;
 
 /// Places in a row that are given up since admission changed the pods. Pods that
 /// are given another flavor are other pods: admission may change each of them so

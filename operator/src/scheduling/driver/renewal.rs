@@ -10,8 +10,8 @@ use tokio::time::Instant;
 
 use super::Driver;
 use crate::key::Key;
+use crate::scheduling::Certificate;
 use crate::scheduling::gang;
-use crate::world::Certificate;
 
 /// How often messages are renewed.
 const EVERY: Duration = Duration::from_secs(10);

@@ -16,13 +16,13 @@ use super::task::Task;
 use super::victims::Leaving;
 use super::{Driver, Inside};
 use crate::key::Key;
+use crate::scheduling::Certificate;
 use crate::scheduling::commit::{Outcome, is_owned};
 use crate::scheduling::journal::Author;
 use crate::scheduling::keeper::{self, Doomed, Step, Vacancy};
 use crate::scheduling::{Feed, Run, external, gang, journal};
 use crate::telemetry::traces::span;
 use crate::watch::PodView;
-use crate::world::Certificate;
 
 impl Driver {
     /// Uid of the job of that name as it is now.

@@ -13,13 +13,13 @@ use trellis_scheduler::{Draw, GangId, NodeName, Placement};
 
 use super::{Driver, Gang};
 use crate::key::Key;
+use crate::scheduling::Certificate;
 use crate::scheduling::flavors::Place;
 use crate::scheduling::gang::{self, Member};
 use crate::scheduling::keeper::{Dismissed, Vacancy};
 use crate::scheduling::surplus::{self, AT_ONCE, GROWS_EVERY, Seat};
 use crate::scheduling::wish::Run;
 use crate::watch::{PodPhase, PodView};
-use crate::world::Certificate;
 
 /// How long nobody is sought for a pod that could not be created.
 const REFUSED_FOR: Duration = Duration::from_secs(60);

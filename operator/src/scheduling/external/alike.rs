@@ -6,14 +6,16 @@ use trellis_api::Reason;
 use trellis_api::pod_group::PlannedPod;
 use trellis_scheduler::Constraints;
 
-use super::asks::{Alike, Member, claims};
+use super::asks::{Alike, claims};
+use super::find_asks::Member;
 use super::own_claims;
 use crate::controller::claims::of_claim;
 use crate::key::Key;
+use crate::scheduling::Certificate;
 use crate::scheduling::constraints;
 use crate::scheduling::volumes::Mounted;
 use crate::watch::Repelled;
-use crate::world::{Certificate, World};
+use crate::world::World;
 
 /// Different things that the pods of one gang may ask for: each has its place sought for itself.
 const MOST_KINDS: usize = 256;
@@ -37,7 +39,7 @@ pub(super) fn alike(
         let own = own_claims::names(member.name, member.spec);
         for claim in &claims {
             if own.contains(claim) {
-                own_claims::look(member, claim, &storage)?;
+                own_claims::look(member.name, &member.pod.uid, claim, &storage)?;
             }
             let count = mounted_by.entry(claim.clone()).or_default();
             *count = count.saturating_add(1);

@@ -1,53 +1,16 @@
-//! What external pods ask for in all, and the limits of QuotaPolicies that they draw on.
+//! The limits of QuotaPolicies that external pods draw on.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use trellis_api::Reason;
-use trellis_api::quantity::Amount;
 use trellis_policies::cedar::PodsAsking;
 use trellis_policies::quota::Asking;
 
-use super::form::is_device;
+use super::total::{Accounts, Total};
 use crate::key::Key;
 use crate::quota::JobLimits;
-use crate::watch::ExternalPod;
-use crate::world::{Certificate, World};
-
-/// ServiceAccounts that pods run as.
-pub type Accounts = BTreeSet<Option<String>>;
-
-/// What pods ask for together, and as whom.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Total {
-    /// By resource, as quota policies count it. None: more than can be counted.
-    pub resources: BTreeMap<String, Option<Amount>>,
-    /// How many they are.
-    pub pods: i64,
-    /// Their devices.
-    pub gpus: i64,
-    /// Who they run as.
-    pub accounts: Accounts,
-}
-
-impl Total {
-    /// One pod more.
-    pub fn add(&mut self, pod: &ExternalPod) {
-        self.pods = self.pods.saturating_add(1);
-        self.accounts.insert(pod.service_account.clone());
-        for (resource, units) in pod.request.iter() {
-            let amount = match resource.as_str() {
-                "cpu" => Amount::from_millis(units),
-                _ => Amount::from_units(units),
-            };
-            let sum = self.resources.entry(resource.as_str().to_owned());
-            let sum = sum.or_insert(Some(Amount::ZERO));
-            *sum = sum.and_then(|sum| sum.checked_add(amount));
-            if is_device(resource) {
-                self.gpus = self.gpus.saturating_add(units);
-            }
-        }
-    }
-}
+use crate::scheduling::Certificate;
+use crate::world::World;
 
 /// The limits that placed pods draw on: whose they are says which. None: the watch has not shown
 /// the namespace.

@@ -3,12 +3,13 @@
 //! gang of one.
 //!
 //! `unit` names them, `next` says what is to be done about a gang and `single` about a pod alone
-//! (both pure), `asks` finds out what pods ask for and whether they may (`alike`, `own_claims`,
-//! `queue`, `limits`), `form` puts that into the engine's words, `standing` what they have, `plan` both into
+//! (both pure), `asks` is what pods ask for, and `find_asks` finds it out (`alike`, `queue`, `limits`,
+//! `own_claims`), `form` puts that into the engine's words, `standing` what they have, `plan` both into
 //! the journal's.
 
 mod alike;
 pub mod asks;
+pub mod find_asks;
 pub mod form;
 pub mod limits;
 pub mod next;
@@ -19,6 +20,7 @@ pub mod single;
 pub mod standing;
 #[cfg(test)]
 mod tests;
+pub mod total;
 mod unit;
 
 pub use unit::{

@@ -7,9 +7,8 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::core::v1::PodSpec;
 use trellis_api::Reason;
 
-use super::asks::Member;
+use crate::scheduling::Certificate;
 use crate::scheduling::binding::Storage;
-use crate::world::Certificate;
 
 /// The claims of the pod's own.
 pub(super) fn names(pod: &str, spec: &PodSpec) -> BTreeSet<String> {
@@ -28,11 +27,11 @@ pub(super) fn name(pod: &str, volume: &str) -> String {
 /// # Errors
 /// Why it waits: the claim is to be made, or is somebody else's.
 pub(super) fn look(
-    member: &Member<'_>,
+    pod: &str,
+    uid: &str,
     claim: &str,
     storage: &impl Storage,
 ) -> Result<(), Certificate> {
-    let pod = member.name;
     let waits = |what: &str| {
         let message = format!(
             "pod {pod:?} waits for PersistentVolumeClaim {claim:?} of its ephemeral volume: {what}"
@@ -45,7 +44,7 @@ pub(super) fn look(
         );
     };
     match there.pod() {
-        Some(owner) if owner.uid == member.pod.uid => {}
+        Some(owner) if owner.uid == uid => {}
         Some(owner) if owner.name == pod => {
             return waits("that of the pod of this name before is not gone yet");
         }

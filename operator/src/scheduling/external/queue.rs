@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use trellis_api::{Reason, TrainingQueue, names};
 
-use super::asks::As;
+use super::find_asks::As;
 use crate::controller::lookup;
 use crate::key::Key;
+use crate::scheduling::Certificate;
 use crate::watch::ExternalPod;
-use crate::world::{Certificate, World};
+use crate::world::World;
 
 /// Pods with their names.
 type Pods = [(String, Arc<ExternalPod>)];

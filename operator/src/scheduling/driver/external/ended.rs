@@ -9,11 +9,11 @@ use trellis_api::Reason;
 
 use super::super::{Driver, Inside};
 use crate::key::Key;
+use crate::scheduling::Certificate;
 use crate::scheduling::Feed;
 use crate::scheduling::commit::Outcome;
 use crate::scheduling::external::{self, Unit};
 use crate::scheduling::journal;
-use crate::world::Certificate;
 
 /// Back-off of a pod alone that could not be bound: the first, doubled each time.
 const FIRST_RETRY: i64 = 5;

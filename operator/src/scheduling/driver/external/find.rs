@@ -12,11 +12,12 @@ use trellis_scheduler::Node;
 
 use super::super::{Driver, Inside};
 use crate::key::Key;
-use crate::scheduling::external::asks::{self, Alike, As, Asks};
+use crate::scheduling::Certificate;
+use crate::scheduling::external::asks::{Alike, Asks};
+use crate::scheduling::external::find_asks::{self, As};
 use crate::scheduling::external::{self, Unit, next, plan};
 use crate::scheduling::gang;
 use crate::watch::Unhealthy;
-use crate::world::Certificate;
 
 /// How soon a gang that waits for what is no news to it is looked at again: a class, a claim, a
 /// volume. Doubled each time, to 20 s; where it is refused, which is what costs us most to find out
@@ -117,7 +118,7 @@ impl Driver {
         });
         let pods: Vec<_> = pods.collect();
         let judge = |question| self.external_pods.judgements.of(world, unit, question);
-        asks::find(world, &unit.namespace, place, &pods, judge)
+        find_asks::find(world, &unit.namespace, place, &pods, judge)
     }
 
     /// What the pods ask for that others have left for, by the policies of now: those of a gang in

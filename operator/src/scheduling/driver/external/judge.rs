@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use trellis_policies::cedar::{PodsQuestion, Policies};
 
 use crate::key::Key;
-use crate::scheduling::external::asks::PodsVerdict;
+use crate::scheduling::external::find_asks::PodsVerdict;
 use crate::world::World;
 
 /// What is decided, by unit. Clones are the same.

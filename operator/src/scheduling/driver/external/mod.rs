@@ -35,8 +35,8 @@ use crate::key::Key;
 use crate::quota::JobLimits;
 use crate::scheduling::deletions::Deletions;
 use crate::scheduling::external::asks::Asks;
-use crate::scheduling::external::limits::{Accounts, Total};
 use crate::scheduling::external::standing::Held;
+use crate::scheduling::external::total::{Accounts, Total};
 use crate::scheduling::external::{self, Unit};
 use crate::watch::{ExternalPod, Repelled, Repulsion};
 

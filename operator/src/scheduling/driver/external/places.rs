@@ -12,6 +12,7 @@ use super::super::{Driver, Inside};
 use super::find::Nominated;
 use crate::key::Key;
 use crate::quota;
+use crate::scheduling::Certificate;
 use crate::scheduling::commit::{ExternalPlan, JudgedBy};
 use crate::scheduling::external::asks::Asks;
 use crate::scheduling::external::form::{self, Ticket};
@@ -19,7 +20,6 @@ use crate::scheduling::external::next::planned;
 use crate::scheduling::external::{self, Unit, plan};
 use crate::scheduling::flavors::Place;
 use crate::scheduling::{Feed, gang};
-use crate::world::Certificate;
 
 /// How soon a place is tried again that an earlier leader has promised.
 const SOON: Duration = Duration::from_millis(200);

@@ -14,7 +14,7 @@ use super::holds::of_plan;
 use super::places::judged_by;
 use crate::key::Key;
 use crate::scheduling::commit::ExternalNomination;
-use crate::scheduling::external::asks::As;
+use crate::scheduling::external::find_asks::As;
 use crate::scheduling::external::next::planned;
 use crate::scheduling::external::queue::counts_in;
 use crate::scheduling::external::standing::standing;

@@ -13,12 +13,12 @@ use trellis_api::{PodGroup, Reason};
 use super::super::victims::Leaving;
 use super::super::{Driver, Inside};
 use crate::key::Key;
-use crate::scheduling::external::asks::As;
+use crate::scheduling::Certificate;
+use crate::scheduling::external::find_asks::As;
 use crate::scheduling::external::next::{self, Step};
 use crate::scheduling::external::{self, Unit};
 use crate::scheduling::journal;
 use crate::watch::ExternalPods as Pods;
-use crate::world::Certificate;
 
 /// How often it is looked whether pods that stop are on nodes that are lost by now.
 const AWAITED: Duration = Duration::from_secs(30);

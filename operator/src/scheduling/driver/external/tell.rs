@@ -11,9 +11,9 @@ use trellis_api::pod_group::PodGroupPhase;
 
 use super::super::Driver;
 use crate::key::Key;
+use crate::scheduling::Certificate;
 use crate::scheduling::Feed;
 use crate::scheduling::external::{self, Unit, plan};
-use crate::world::Certificate;
 
 /// How long what mostly passes by itself must have been the same before it is said: pods come one
 /// after the other, and their claims after them.

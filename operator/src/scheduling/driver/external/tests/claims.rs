@@ -3,7 +3,7 @@
 use trellis_policies::cedar::PodsQuestion;
 
 use super::*;
-use crate::scheduling::external::asks;
+use crate::scheduling::external::find_asks;
 use crate::watch::{SlimClaim, SlimStorageClass};
 
 impl Scene {
@@ -15,7 +15,7 @@ impl Scene {
         let pods = [("p".to_owned(), pod)];
         let policies = world.policies.active();
         let judge = |question: PodsQuestion| Some(question.decide(policies.as_deref()));
-        let asked = asks::find(world, "team-a", asks::As::Alone, &pods, judge);
+        let asked = find_asks::find(world, "team-a", find_asks::As::Alone, &pods, judge);
         asked.err().map(|why| (why.reason, why.message))
     }
 

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::world::Certificate;
+use crate::scheduling::Certificate;
 
 const SECOND: Duration = Duration::from_secs(1);
 
