@@ -7,10 +7,12 @@
 //! tells who asks, `webhook` answers before a job or a policy is stored; `serve` is what
 //! both serve by.
 
+pub mod cache;
 pub mod cli;
 pub mod clients;
 pub mod commands;
 mod conditions;
+pub mod context;
 pub mod controller;
 pub mod endpoint;
 pub mod epoch;
@@ -27,6 +29,6 @@ pub mod simulate;
 pub mod snapshot;
 pub mod tasks;
 pub mod telemetry;
+pub mod turns;
 pub mod watch;
 pub mod webhook;
-pub mod world;

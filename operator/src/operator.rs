@@ -25,11 +25,13 @@ use trellis_policies::cedar::Loader;
 
 use crate::clients::Clients;
 use crate::commands::Commands;
+use crate::context::Context;
+use crate::controller::policies::{keep_policies, keep_policy_status};
+use crate::controller::quotas::keep_quota_status;
 use crate::controller::{Controller, keep_profile_status, keep_queue_status};
 use crate::endpoint;
 use crate::leader::{Candidate, Label};
-use crate::policy::{keep_policies, keep_policies_fresh, keep_policy_status};
-use crate::quota::keep_quota_status;
+use crate::policy::keep_policies_fresh;
 use crate::scheduling::{Committer, Driver};
 use crate::snapshot;
 use crate::tasks::Tasks;
@@ -40,7 +42,6 @@ use crate::watch::{
     Unhealthy,
 };
 use crate::webhook::{self, Webhook};
-use crate::world::World;
 
 /// How the operator runs.
 #[derive(clap::Args, Clone, Debug)]
@@ -163,16 +164,16 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         }
     };
     // Everything is listed afresh once we lead: nothing is decided on a cache from before.
-    let (world, heard) = World::with(options.unhealthy);
+    let (context, heard) = Context::with(options.unhealthy);
     let commands = Commands::new(clients.command.clone(), leadership.clone());
-    let commands = commands.counting(world.counts.clone());
+    let commands = commands.counting(context.counts.clone());
     let mut tasks = Tasks::default();
-    watch(&clients.watch, &world, &mut tasks);
+    watch(&clients.watch, &context, &mut tasks);
     if let Some(webhook) = &webhook {
-        webhook.look_at(world.clone());
+        webhook.look_at(context.clone());
     }
     *lead.write() = Some(Leading {
-        world: world.clone(),
+        context: context.clone(),
         commands: commands.clone(),
     });
     // Of its own, so that it ends before the label is taken away.
@@ -181,31 +182,34 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         labels.start("the label of the pod", label.keep(leadership.clone()));
     }
     let controller = Controller::new(
-        world.clone(),
+        context.clone(),
         commands.clone(),
         clients.command.clone(),
         settings,
     )
     .trust_requested_by(options.trust_requested_by)
     .look_for_secrets_in(options.look_for_secrets_in);
-    let committer = Committer::new(world.clone(), commands.clone());
+    let committer = Committer::new(context.clone(), commands.clone());
     tasks.start("the controller", Arc::new(controller).run());
     tasks.start("the scheduler", Driver::new(committer, heard).run());
-    tasks.start("the look at lost nodes", world.clone().tell_of_lost_nodes());
+    tasks.start(
+        "the look at lost nodes",
+        context.clone().tell_of_lost_nodes(),
+    );
     if let Some(folder) = options.snapshots {
-        let written = write_snapshots(folder, asked, world.clone());
+        let written = write_snapshots(folder, asked, context.clone());
         tasks.start("the writing of snapshots", written);
     }
-    tasks.start("the policies", keep_policies(world.clone(), policies));
-    let fresh = keep_policies_fresh(world.clone(), clients.command.clone());
+    tasks.start("the policies", keep_policies(context.clone(), policies));
+    let fresh = keep_policies_fresh(context.cache.clone(), clients.command.clone());
     tasks.start("the reading of policies", fresh);
-    let written = keep_policy_status(world.clone(), commands.clone());
+    let written = keep_policy_status(context.cache.clone(), commands.clone());
     tasks.start("the status of policies", written);
-    let written = keep_quota_status(world.clone(), commands.clone());
+    let written = keep_quota_status(context.clone(), commands.clone());
     tasks.start("the status of quota policies", written);
-    let written = keep_profile_status(world.clone(), commands.clone());
+    let written = keep_profile_status(context.cache.clone(), commands.clone());
     tasks.start("the status of profiles", written);
-    tasks.start("the status of queues", keep_queue_status(world, commands));
+    tasks.start("the status of queues", keep_queue_status(context, commands));
     let ended = tokio::select! {
         () = candidate.hold(&leadership, lease) => Some("the lease is lost".to_owned()),
         ended = first_end(&mut tasks, &mut always) => Some(ended),
@@ -276,9 +280,9 @@ fn check(options: &Options) -> anyhow::Result<()> {
 }
 
 /// Writes all that the scheduler knows into a folder, whenever it is asked to.
-async fn write_snapshots(folder: PathBuf, mut asked: Signal, world: Arc<World>) {
+async fn write_snapshots(folder: PathBuf, mut asked: Signal, context: Arc<Context>) {
     while asked.recv().await.is_some() {
-        let snapshot = match endpoint::ask(&world).await {
+        let snapshot = match endpoint::ask(&context).await {
             Ok(snapshot) => snapshot,
             Err(error) => {
                 warn!(%error, "no snapshot is written");
@@ -296,36 +300,36 @@ async fn write_snapshots(folder: PathBuf, mut asked: Signal, world: Arc<World>) 
 }
 
 /// Starts a task for each watch. `rbac` lists the same kinds.
-fn watch(client: &Client, world: &Arc<World>, tasks: &mut Tasks) {
+fn watch(client: &Client, context: &Arc<Context>, tasks: &mut Tasks) {
     let ours = format!("{}={}", names::MANAGED_BY, names::MANAGER);
-    tasks.watch::<TrainingJob>(client, None, world);
-    tasks.watch::<PodGroup>(client, None, world);
-    tasks.watch::<TrainingQueue>(client, None, world);
-    tasks.watch::<ResourceFlavor>(client, None, world);
-    tasks.watch::<Topology>(client, None, world);
-    tasks.watch::<ClusterJobPolicy>(client, None, world);
-    tasks.watch::<RuntimeProfile>(client, None, world);
-    tasks.watch::<JobPolicy>(client, None, world);
-    tasks.watch::<QuotaPolicy>(client, None, world);
-    tasks.watch::<QuotaLedger>(client, None, world);
-    tasks.watch::<SlimAdmission<MutatingAdmissionPolicy>>(client, None, world);
-    tasks.watch::<SlimAdmission<MutatingAdmissionPolicyBinding>>(client, None, world);
-    tasks.watch::<SlimAdmission<ValidatingAdmissionPolicy>>(client, None, world);
-    tasks.watch::<SlimAdmission<ValidatingAdmissionPolicyBinding>>(client, None, world);
-    tasks.watch::<SlimNamespace>(client, None, world);
-    tasks.watch::<PriorityClass>(client, None, world);
-    tasks.watch::<SlimService>(client, None, world);
-    tasks.watch::<SlimNetworkPolicy>(client, Some(ours.clone()), world);
-    tasks.watch::<SlimConfigMap>(client, Some(ours.clone()), world);
-    tasks.watch::<SlimExternalSecret>(client, Some(ours), world);
-    tasks.watch::<ResourceQuota>(client, None, world);
-    tasks.watch::<SlimNode>(client, None, world);
-    tasks.watch::<SlimPod>(client, None, world);
-    tasks.watch::<SlimDaemonSet>(client, None, world);
-    tasks.watch::<SlimClaim>(client, None, world);
-    tasks.watch::<SlimVolume>(client, None, world);
-    tasks.watch::<SlimStorageClass>(client, None, world);
-    tasks.watch::<SlimDeviceClass>(client, None, world);
+    tasks.watch::<TrainingJob>(client, None, context);
+    tasks.watch::<PodGroup>(client, None, context);
+    tasks.watch::<TrainingQueue>(client, None, context);
+    tasks.watch::<ResourceFlavor>(client, None, context);
+    tasks.watch::<Topology>(client, None, context);
+    tasks.watch::<ClusterJobPolicy>(client, None, context);
+    tasks.watch::<RuntimeProfile>(client, None, context);
+    tasks.watch::<JobPolicy>(client, None, context);
+    tasks.watch::<QuotaPolicy>(client, None, context);
+    tasks.watch::<QuotaLedger>(client, None, context);
+    tasks.watch::<SlimAdmission<MutatingAdmissionPolicy>>(client, None, context);
+    tasks.watch::<SlimAdmission<MutatingAdmissionPolicyBinding>>(client, None, context);
+    tasks.watch::<SlimAdmission<ValidatingAdmissionPolicy>>(client, None, context);
+    tasks.watch::<SlimAdmission<ValidatingAdmissionPolicyBinding>>(client, None, context);
+    tasks.watch::<SlimNamespace>(client, None, context);
+    tasks.watch::<PriorityClass>(client, None, context);
+    tasks.watch::<SlimService>(client, None, context);
+    tasks.watch::<SlimNetworkPolicy>(client, Some(ours.clone()), context);
+    tasks.watch::<SlimConfigMap>(client, Some(ours.clone()), context);
+    tasks.watch::<SlimExternalSecret>(client, Some(ours), context);
+    tasks.watch::<ResourceQuota>(client, None, context);
+    tasks.watch::<SlimNode>(client, None, context);
+    tasks.watch::<SlimPod>(client, None, context);
+    tasks.watch::<SlimDaemonSet>(client, None, context);
+    tasks.watch::<SlimClaim>(client, None, context);
+    tasks.watch::<SlimVolume>(client, None, context);
+    tasks.watch::<SlimStorageClass>(client, None, context);
+    tasks.watch::<SlimDeviceClass>(client, None, context);
 }
 
 #[cfg(test)]

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use kube::{Client, Resource};
 use tokio::task::{Id, JoinSet};
 
+use crate::context::{Context, Watched};
 use crate::watch::{Sink, follow};
-use crate::world::{Watched, World};
 
 /// What must run for as long as we do. When one of them ends, we do: a watch
 /// that is dead leaves a cache that is wrong, and nobody would see. They end
@@ -30,7 +30,7 @@ impl Tasks {
     }
 
     /// Starts to watch a kind, of which those with these labels, or all.
-    pub fn watch<K>(&mut self, client: &Client, labels: Option<String>, world: &Arc<World>)
+    pub fn watch<K>(&mut self, client: &Client, labels: Option<String>, context: &Arc<Context>)
     where
         K: Resource<DynamicType = ()>
             + Clone
@@ -41,9 +41,9 @@ impl Tasks {
             + 'static,
         Watched: Sink<K>,
     {
-        let sink = Watched::new(world);
+        let sink = Watched::new(context);
         let name = format!("the watch of {}", K::plural(&()));
-        let pulse = world.pulse(&K::plural(&()));
+        let pulse = context.cache.pulse(&K::plural(&()));
         self.start(name, follow(client.clone(), labels, sink, pulse));
     }
 

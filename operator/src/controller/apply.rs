@@ -23,23 +23,23 @@ use super::Held;
 use super::builds::Build;
 use super::dereference::Surrounded;
 use super::drift;
+use crate::cache::Cache;
 use crate::commands::{Commands, WriteError};
 use crate::key::Key;
 use crate::scheduling::{is_owned, is_there};
 use crate::watch::Store;
-use crate::world::World;
 
 /// Makes the children what they should be. Some: a foreign object is in the way.
 pub(super) async fn children(
     commands: &Commands,
-    world: &World,
+    cache: &Cache,
     key: &Key,
     seen: &Surrounded,
     build: &Build,
 ) -> Result<Option<Held>, WriteError> {
     let Some(compiled) = build.children(seen) else {
         if build.is_refused(seen) {
-            external_secrets::remove(commands, world, key, seen.uid(), |_| false).await?;
+            external_secrets::remove(commands, cache, key, seen.uid(), |_| false).await?;
         }
         return Ok(None);
     };
@@ -51,12 +51,12 @@ pub(super) async fn children(
     };
     // Side by side: none needs another, and no pod is created before all are there.
     let (service, policy, hosts, secret, group, external) = tokio::join!(
-        place.child(key, || compiled.service(), &world.services),
-        place.child(key, || compiled.network_policy(), &world.network_policies),
-        place.hosts(compiled, world),
+        place.child(key, || compiled.service(), &cache.services),
+        place.child(key, || compiled.network_policy(), &cache.network_policies),
+        place.hosts(compiled, cache),
         place.key_secret(compiled, seen),
-        place.child(key, || compiled.pod_group(), &world.pod_groups),
-        external_secrets::apply(&place, world, compiled),
+        place.child(key, || compiled.pod_group(), &cache.pod_groups),
+        external_secrets::apply(&place, cache, compiled),
     );
     secret?;
     Ok(service?.or(policy?).or(hosts?).or(group?).or(external?))
@@ -210,7 +210,7 @@ fn in_the_way(kind: &str, job: &Key, key: &Key, meta: &ObjectMeta) -> Held {
 /// its key, which we may not delete, goes with the job.
 pub(super) async fn remove(
     commands: &Commands,
-    world: &World,
+    cache: &Cache,
     key: &Key,
     uid: &str,
 ) -> Result<(), WriteError> {
@@ -237,12 +237,12 @@ pub(super) async fn remove(
             _ => Ok(()),
         }
     }
-    external_secrets::remove(commands, world, key, uid, |_| false).await?;
-    one::<PodGroup, _>(commands, &world.pod_groups, key, uid).await?;
+    external_secrets::remove(commands, cache, key, uid, |_| false).await?;
+    one::<PodGroup, _>(commands, &cache.pod_groups, key, uid).await?;
     let hosts = Key::new(&key.namespace, &names::hosts(&key.name));
-    one::<ConfigMap, _>(commands, &world.config_maps, &hosts, uid).await?;
-    one::<NetworkPolicy, _>(commands, &world.network_policies, key, uid).await?;
-    one::<Service, _>(commands, &world.services, key, uid).await
+    one::<ConfigMap, _>(commands, &cache.config_maps, &hosts, uid).await?;
+    one::<NetworkPolicy, _>(commands, &cache.network_policies, key, uid).await?;
+    one::<Service, _>(commands, &cache.services, key, uid).await
 }
 
 #[cfg(test)]

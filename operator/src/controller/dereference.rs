@@ -17,13 +17,13 @@ use super::Held;
 use super::claims;
 use super::ephemeral::{self, Ask};
 use super::lookup;
+use crate::cache::Cache;
 use crate::key::Key;
 use crate::policy::requester;
 use crate::scheduling::Certificate;
 use crate::scheduling::is_owned;
 use crate::scheduling::volumes::Volumes;
 use crate::watch::{PodView, Pods};
-use crate::world::World;
 
 /// A job and what belongs to it.
 pub(super) struct Surrounded {
@@ -166,16 +166,16 @@ impl Surrounded {
 }
 
 /// Reads everything that the job's fate depends on.
-pub(super) fn job(world: &World, key: &Key, whole: Arc<TrainingJob>) -> Surrounded {
+pub(super) fn job(cache: &Cache, key: &Key, whole: Arc<TrainingJob>) -> Surrounded {
     let job = of_its_stage(&whole);
-    let namespace = world.namespaces.get(&Key::new("", &key.namespace));
+    let namespace = cache.namespaces.get(&Key::new("", &key.namespace));
     let namespace_terminating = namespace
         .as_ref()
         .is_some_and(|n| n.metadata.deletion_timestamp.is_some());
-    let namespace_labels = world.namespace_labels(&key.namespace);
+    let namespace_labels = cache.namespace_labels(&key.namespace);
     let services = lookup::services(&job.spec)
         .filter_map(|name| {
-            let service = world.services.get(&Key::new(&key.namespace, name))?;
+            let service = cache.services.get(&Key::new(&key.namespace, name))?;
             let service = Service {
                 metadata: service.metadata.clone(),
                 spec: Some(service.spec.clone()),
@@ -184,10 +184,10 @@ pub(super) fn job(world: &World, key: &Key, whole: Arc<TrainingJob>) -> Surround
             Some((name.to_owned(), service))
         })
         .collect();
-    let (pod_group, pods) = gang(world, key);
+    let (pod_group, pods) = gang(cache, key);
     let uid = job.metadata.uid.as_deref().unwrap_or_default();
     let place = own_group(pod_group.as_deref(), uid).and_then(place);
-    let profile = world.profiles.of(&job.spec).map_err(Held::from);
+    let profile = cache.profiles.of(&job.spec).map_err(Held::from);
     let is_placed = place.is_some_and(|plan| {
         let attempt = job.status.as_ref().and_then(|status| status.attempt);
         plan.attempt == attempt.unwrap_or(1)
@@ -196,27 +196,27 @@ pub(super) fn job(world: &World, key: &Key, whole: Arc<TrainingJob>) -> Surround
         &whole.spec,
         profile.as_ref().ok().and_then(|p| p.as_deref()),
     );
-    let queue = queue(world, key, &job, namespace_labels.as_ref(), place);
+    let queue = queue(cache, key, &job, namespace_labels.as_ref(), place);
     let placed = place.filter(|_| is_placed);
-    let storage = world.storage(&key.namespace);
+    let storage = cache.storage(&key.namespace);
     let (pods, asks) = ephemeral::look(&storage, uid, &own, pods);
     Surrounded {
         asks,
-        queue_resources: queue_resources(world, queue.as_deref().ok(), placed),
+        queue_resources: queue_resources(cache, queue.as_deref().ok(), placed),
         queue,
-        placed_in: place.and_then(|plan| world.queues.get(&Key::new("", plan.queue.as_deref()?))),
-        priority: priority(world, &job, place),
-        never_preempts: never_preempts(world, &job),
+        placed_in: place.and_then(|plan| cache.queues.get(&Key::new("", plan.queue.as_deref()?))),
+        priority: priority(cache, &job, place),
+        never_preempts: never_preempts(cache, &job),
         volumes: volumes(
-            world,
+            cache,
             &whole,
             profile.as_ref().ok(),
             &key.namespace,
             is_placed,
         ),
         profile,
-        policies: world.policies.active(),
-        quotas: world.quotas.active(),
+        policies: cache.policies.active(),
+        quotas: cache.quotas.active(),
         requester: requester(&job.metadata),
         doubt: None,
         namespace_labels,
@@ -224,7 +224,7 @@ pub(super) fn job(world: &World, key: &Key, whole: Arc<TrainingJob>) -> Surround
         services,
         pod_group,
         pods,
-        certificate: world.certificates.read().get(key).cloned(),
+        certificate: None,
         job,
         whole,
     }
@@ -265,11 +265,11 @@ fn place(group: &PodGroup) -> Option<&Plan> {
 
 /// The journal and the pods as of one moment: pods that go are the journal's
 /// doing only if it says so, and those that it names are there only once they are.
-fn gang(world: &World, key: &Key) -> (Option<Arc<PodGroup>>, Arc<Pods>) {
+fn gang(cache: &Cache, key: &Key) -> (Option<Arc<PodGroup>>, Arc<Pods>) {
     loop {
-        let before = world.pod_groups.get(key);
-        let pods = world.pods.of(key);
-        let after = world.pod_groups.get(key);
+        let before = cache.pod_groups.get(key);
+        let pods = cache.pods.of(key);
+        let after = cache.pod_groups.get(key);
         let same = match (&before, &after) {
             (Some(before), Some(after)) => Arc::ptr_eq(before, after),
             (before, after) => before.is_none() && after.is_none(),
@@ -282,35 +282,35 @@ fn gang(world: &World, key: &Key) -> (Option<Arc<PodGroup>>, Arc<Pods>) {
 
 /// Whose default changes while the gang has its place is counted where it was placed.
 fn queue(
-    world: &World,
+    cache: &Cache,
     key: &Key,
     job: &TrainingJob,
     labels: Option<&BTreeMap<String, String>>,
     place: Option<&Plan>,
 ) -> Result<Arc<TrainingQueue>, Held> {
     let labels = labels.ok_or_else(|| lookup::unseen_namespace(&key.namespace))?;
-    let get = |name: &str| world.queues.get(&Key::new("", name));
+    let get = |name: &str| cache.queues.get(&Key::new("", name));
     let placed_in = || place.and_then(|plan| plan.queue.as_deref());
     let name = job.spec.queue_name.as_deref().or_else(placed_in);
-    lookup::queue(name, labels, get, || world.queues.all()).map_err(Held::from)
+    lookup::queue(name, labels, get, || cache.queues.all()).map_err(Held::from)
 }
 
 fn queue_resources(
-    world: &World,
+    cache: &Cache,
     queue: Option<&TrainingQueue>,
     placed: Option<&Plan>,
 ) -> QueueResources {
     if let Some(plan) = placed {
         return lookup::placed_resources(plan);
     }
-    let get = |name: &str| world.queues.get(&Key::new("", name));
+    let get = |name: &str| cache.queues.get(&Key::new("", name));
     queue.map_or_else(QueueResources::default, |queue| {
         lookup::queue_resources(queue, get)
     })
 }
 
 fn volumes(
-    world: &World,
+    cache: &Cache,
     job: &TrainingJob,
     profile: Option<&Option<Arc<Profile>>>,
     namespace: &str,
@@ -321,25 +321,25 @@ fn volumes(
         &job.spec,
         stage(job),
         profile.map(Profile::spec),
-        &world.storage(namespace),
+        &cache.storage(namespace),
         is_placed,
     );
     found.map_err(Held::from)
 }
 
-fn never_preempts(world: &World, job: &TrainingJob) -> bool {
-    let named = |name: &str| world.priority_classes.get(&Key::new("", name));
-    lookup::job_never_preempts(&job.spec, named, || world.priority_classes.all())
+fn never_preempts(cache: &Cache, job: &TrainingJob) -> bool {
+    let named = |name: &str| cache.priority_classes.get(&Key::new("", name));
+    lookup::job_never_preempts(&job.spec, named, || cache.priority_classes.all())
 }
 
 fn priority(
-    world: &World,
+    cache: &Cache,
     job: &TrainingJob,
     place: Option<&Plan>,
 ) -> Result<(Option<String>, i32), Held> {
     if let Some(priority) = place.and_then(|plan| plan.priority) {
         return Ok((job.spec.priority_class_name.clone(), priority));
     }
-    let named = |name: &str| world.priority_classes.get(&Key::new("", name));
-    lookup::priority(&job.spec, named, || world.priority_classes.all()).map_err(Held::from)
+    let named = |name: &str| cache.priority_classes.get(&Key::new("", name));
+    lookup::priority(&job.spec, named, || cache.priority_classes.all()).map_err(Held::from)
 }

@@ -16,13 +16,13 @@ use trellis_api::names;
 use trellis_scheduler::{Constraints, Node, NodeName, Resources};
 
 use crate::commands::{Commands, WriteError};
+use crate::context::Context;
 use crate::key::Key;
 use crate::scheduling::binding::Storage;
 use crate::scheduling::volumes;
 use crate::watch::{
     Obstacle, PodPhase, PodView, Pods, SELECTED_NODE, SlimClaim, SlimVolume, Stuck,
 };
-use crate::world::World;
 
 /// Who makes it, and who its volume, say so where they cannot.
 const WAITS: &str = "is not bound yet: its events say why, or those of the pod";
@@ -176,11 +176,11 @@ fn is_reached(
 /// pod, which waits for it.
 pub(super) async fn ask(
     commands: &Commands,
-    world: &World,
+    context: &Context,
     job: &Key,
     asks: &[Ask],
 ) -> Result<(), WriteError> {
-    let writes = asks.iter().map(|ask| one(commands, world, job, ask));
+    let writes = asks.iter().map(|ask| one(commands, context, job, ask));
     let writes: Vec<_> = writes.collect();
     stream::iter(writes)
         .buffer_unordered(AT_ONCE)
@@ -188,7 +188,12 @@ pub(super) async fn ask(
         .await
 }
 
-async fn one(commands: &Commands, world: &World, job: &Key, ask: &Ask) -> Result<(), WriteError> {
+async fn one(
+    commands: &Commands,
+    context: &Context,
+    job: &Key,
+    ask: &Ask,
+) -> Result<(), WriteError> {
     let meta = &ask.claim.metadata;
     let name = meta.name.as_deref().unwrap_or_default();
     let patch = json!({"metadata": {
@@ -203,7 +208,7 @@ async fn one(commands: &Commands, world: &World, job: &Key, ask: &Ask) -> Result
     match asked {
         Ok(asked) => {
             info!(%job, claim = name, node = ask.node, "a volume is asked for");
-            world.claim_answered(&Key::new(&job.namespace, name), asked);
+            context.claim_answered(&Key::new(&job.namespace, name), asked);
             Ok(())
         }
         Err(WriteError::NotFound(_)) => Ok(()),

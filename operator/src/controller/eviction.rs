@@ -171,7 +171,7 @@ impl Controller {
         if seen.job.spec.is_suspended() || journal != Some(PodGroupPhase::Placed) {
             return Eviction::default();
         }
-        let is_blind = self.world.unseen().is_some();
+        let is_blind = self.context.cache.unseen().is_some();
         match self.pace.lock().admit(key, is_blind, Instant::now()) {
             Ok(()) => Eviction {
                 now: Some(told(&evicting)),

@@ -11,9 +11,9 @@ use trellis_policies::cedar::{Policies, Requester};
 use super::Held;
 use super::build::Outcome;
 use super::{build, dereference};
+use crate::cache::Cache;
 use crate::key::Key;
 use crate::quota::{self, Asked};
-use crate::world::World;
 
 /// What will become of a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub(crate) struct Foreseen {
 /// What will become of the job if it is stored like this, asked for by `requester`, by these
 /// policies.
 pub(crate) fn foresee(
-    world: &World,
+    cache: &Cache,
     job: TrainingJob,
     requester: Option<Requester>,
     policies: Option<Arc<Policies>>,
@@ -43,7 +43,7 @@ pub(crate) fn foresee(
     let is_left_alone =
         job.spec.is_suspended() || matches!(phase, Some(JobPhase::Starting | JobPhase::Running));
     let key = Key::of(&job.metadata);
-    let mut seen = dereference::job(world, &key, Arc::new(job));
+    let mut seen = dereference::job(cache, &key, Arc::new(job));
     seen.requester = requester;
     seen.policies = policies;
     let Outcome {
@@ -56,7 +56,7 @@ pub(crate) fn foresee(
         // What is stored already is the scheduler's to judge: its own share may be counted.
         Ok(job) if is_new && !is_left_alone => {
             let limits = decided.as_ref().map(|decided| &decided.limits.draws);
-            let standing = world.quotas.standing();
+            let standing = cache.quotas.standing();
             let lacks = limits.zip(standing.as_ref()).and_then(|(draws, standing)| {
                 quota::no_room(draws, &Asked::of(job.compiled()), standing)
             });

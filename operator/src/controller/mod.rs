@@ -17,9 +17,11 @@ mod held;
 mod hindrance;
 mod lifecycle;
 pub mod lookup;
+pub mod policies;
 mod profile_status;
 mod queue_status;
 mod quota_bypass;
+pub mod quotas;
 mod references;
 mod rules;
 mod secrets;
@@ -60,12 +62,13 @@ use tracing::{Instrument as _, debug, warn};
 use trellis_api::job::TrainingJobStatus;
 use trellis_compiler::Settings;
 
+use crate::cache::{Seen, Undecodable};
 use crate::commands::{Commands, WriteError};
+use crate::context::Context;
 use crate::key::Key;
 use crate::scheduling::Feed;
 use crate::telemetry::Looked;
 use crate::telemetry::traces::span;
-use crate::world::{Seen, Undecodable, World};
 use builds::{Build, Builds};
 use dereference::Surrounded;
 use eviction::Pace;
@@ -92,7 +95,7 @@ fn is_behind(error: &WriteError) -> bool {
 
 /// The reconciler.
 pub struct Controller {
-    world: Arc<World>,
+    context: Arc<Context>,
     commands: Commands,
     settings: Arc<Settings>,
     story: Story,
@@ -114,10 +117,15 @@ pub struct Controller {
 impl Controller {
     /// A controller that writes through `commands`.
     #[must_use]
-    pub fn new(world: Arc<World>, commands: Commands, client: Client, settings: Settings) -> Self {
+    pub fn new(
+        context: Arc<Context>,
+        commands: Commands,
+        client: Client,
+        settings: Settings,
+    ) -> Self {
         let story = Story::new(client, &commands);
         Self {
-            world,
+            context,
             commands,
             settings: Arc::new(settings),
             story,
@@ -135,7 +143,7 @@ impl Controller {
     #[must_use]
     pub fn trust_requested_by(self, trusts_requested_by: bool) -> Self {
         if trusts_requested_by {
-            self.world.stamping.trust();
+            self.context.cache.stamping.trust();
         }
         self
     }
@@ -152,10 +160,11 @@ impl Controller {
     /// Runs until the process ends. Starts once everything has been listed, and the
     /// policies are loaded; if they are not for long, each job says so.
     pub async fn run(self: Arc<Self>) {
-        self.world.synced().await;
-        self.world.tell_of_stamping(&self.world.stamping.since());
-        self.world.report_guards();
-        let loaded = self.world.policies.loaded();
+        self.context.cache.synced().await;
+        self.context
+            .tell_of_stamping(&self.context.cache.stamping.since());
+        self.context.report_guards();
+        let loaded = self.context.cache.policies.loaded();
         if tokio::time::timeout(POLICIES, loaded).await.is_err() {
             warn!("the policies have not been read: nothing is allowed");
         }
@@ -164,7 +173,7 @@ impl Controller {
         }
         let workers = Arc::new(Semaphore::new(WORKERS));
         loop {
-            let key = self.world.work.next().await;
+            let key = self.context.work.next().await;
             let Ok(permit) = workers.clone().acquire_owned().await else {
                 return;
             };
@@ -177,32 +186,32 @@ impl Controller {
     }
 
     async fn work(&self, key: Key) {
-        let work = self.world.work.work_on(&key);
+        let work = self.context.work.work_on(&key);
         let began = Instant::now();
         let look = self
             .reconcile(&key)
             .instrument(span!("reconcile", job = %key));
         let result = self.patiently(&key, look).await;
-        self.world.pass_turn(&key.namespace);
+        self.context.pass_turn(&key.namespace);
         let how = match &result {
             Ok(_) => Looked::Done,
             Err(error) if is_behind(error) => Looked::Behind,
             Err(_) => Looked::Failed,
         };
-        self.world.counts.reconciled(how, began.elapsed());
+        self.context.counts.reconciled(how, began.elapsed());
         match result {
             Ok(again) => {
                 work.done();
                 if let Some(at) = again {
                     let wait = at.duration_since(Timestamp::now());
                     let wait = Duration::try_from(wait).unwrap_or_default();
-                    self.world
+                    self.context
                         .work
                         .add_after(key, wait.saturating_add(Duration::from_millis(5)));
                 }
             }
             Err(error) => {
-                self.world.tell(Feed::Unsaid(key.clone()));
+                self.context.tell(Feed::Unsaid(key.clone()));
                 let delay = work.failed();
                 match how {
                     Looked::Behind => debug!(job = %key, %error, ?delay, "tried again"),
@@ -229,21 +238,21 @@ impl Controller {
         self.counted.lock().remove(key);
         self.unheard.lock().remove(key);
         self.builds.forget(key);
-        self.world.policies.violations.forget(key);
+        self.context.cache.policies.violations.forget(key);
     }
 
     /// What the job is built into, of what was seen. None: it is being built, off the workers of
     /// the runtime, and looked at again once that is done.
     fn build(&self, key: &Key, mut seen: Surrounded) -> Option<(Surrounded, Arc<Build>)> {
         if let Some(patience) = self.awaits_policies(&seen) {
-            self.world.work.add_after(key.clone(), patience);
+            self.context.work.add_after(key.clone(), patience);
             return None;
         }
         let unbuilt = match self.builds.known(key, &mut seen) {
             Ok(build) => return Some((seen, build)),
             Err(unbuilt) => unbuilt,
         };
-        let mut turn = self.world.take_turn(key)?;
+        let mut turn = self.context.take_turn(key)?;
         let (builds, settings) = (self.builds.clone(), self.settings.clone());
         let key = key.clone();
         tokio::spawn(async move {
@@ -271,36 +280,37 @@ impl Controller {
 
     /// One pass over one job. Gives the time to look again.
     async fn reconcile(&self, key: &Key) -> Result<Option<Timestamp>, WriteError> {
-        let seen = match self.world.job(key) {
+        let seen = match self.context.cache.job(key) {
             Some(Seen::Job(job)) => {
-                let mut seen = dereference::job(&self.world, key, job);
-                let doubt = self.world.stamping.doubt(&seen.job.metadata);
+                let mut seen = dereference::job(&self.context.cache, key, job);
+                seen.certificate = self.context.certificates.read().get(key).cloned();
+                let doubt = self.context.cache.stamping.doubt(&seen.job.metadata);
                 if let Some(why) = doubt {
                     seen.doubt(why);
                 }
                 seen
             }
             Some(Seen::Undecodable(undecodable)) => {
-                self.world.tell(Feed::Unsaid(key.clone()));
+                self.context.tell(Feed::Unsaid(key.clone()));
                 let refused = self.refuse_undecodable(key, undecodable);
                 return refused.await.map(|()| None);
             }
             None => {
                 self.forget(key);
                 self.refused.lock().remove(key);
-                self.world.tell(Feed::Wish(key.clone(), None));
+                self.context.tell(Feed::Wish(key.clone(), None));
                 return Ok(None);
             }
         };
         if seen.job.spec.other_manager().is_some() {
             self.forget(key);
-            self.world.tell(Feed::Wish(key.clone(), None));
+            self.context.tell(Feed::Wish(key.clone(), None));
             return Ok(None);
         }
         if seen.job.metadata.deletion_timestamp.is_some() || seen.namespace_terminating {
             // The garbage collector removes what has our owner reference, and
             // the namespace's end everything.
-            self.world.tell(Feed::Wish(key.clone(), None));
+            self.context.tell(Feed::Wish(key.clone(), None));
             return Ok(None);
         }
         let ended = seen
@@ -321,15 +331,17 @@ impl Controller {
             },
         };
         let children = match &build {
-            Some(build) => apply::children(&self.commands, &self.world, key, &seen, build).await,
+            Some(build) => {
+                apply::children(&self.commands, &self.context.cache, key, &seen, build).await
+            }
             None => Ok(None),
         };
-        let asked = ephemeral::ask(&self.commands, &self.world, key, &seen.asks).await;
+        let asked = ephemeral::ask(&self.commands, &self.context, key, &seen.asks).await;
         match children.and_then(|conflict| asked.map(|()| conflict)) {
             Ok(conflict) => self.conclude(key, &seen, build.as_deref(), conflict).await,
             Err(error) => {
                 // What passes with the next try is nothing to tell of.
-                if self.world.work.has_failed(key)
+                if self.context.work.has_failed(key)
                     && let Some(missing) = hindrance::of(&error)
                 {
                     self.conclude(key, &seen, build.as_deref(), Some(missing))

@@ -12,10 +12,10 @@ use trellis_api::runtime_profile::RuntimeProfileStatus;
 use trellis_api::{Reason, RuntimeProfile, names};
 
 use super::lookup::{self, KnownProfile};
+use crate::cache::Cache;
 use crate::commands::{Commands, WriteError};
 use crate::conditions::Said;
 use crate::patch;
-use crate::world::World;
 
 /// Time between two looks.
 const EVERY: Duration = Duration::from_secs(2);
@@ -23,12 +23,12 @@ const EVERY: Duration = Duration::from_secs(2);
 const MESSAGE: usize = 8_000;
 
 /// Writes the status of profiles until the process ends.
-pub async fn keep_profile_status(world: Arc<World>, commands: Commands) {
-    world.synced().await;
+pub async fn keep_profile_status(cache: Arc<Cache>, commands: Commands) {
+    cache.synced().await;
     loop {
-        let all = world.profiles.all();
+        let all = cache.profiles.all();
         for (name, profile) in &all {
-            match write(&world, &commands, name, profile, &all).await {
+            match write(&cache, &commands, name, profile, &all).await {
                 // The watch brings the newer version, and the next look is soon.
                 Ok(()) | Err(WriteError::Conflict(_) | WriteError::NotFound(_)) => {}
                 Err(WriteError::Transient(error) | WriteError::Unanswered(error)) => {
@@ -42,7 +42,7 @@ pub async fn keep_profile_status(world: Arc<World>, commands: Commands) {
 }
 
 async fn write(
-    world: &World,
+    cache: &Cache,
     commands: &Commands,
     name: &str,
     profile: &KnownProfile,
@@ -62,7 +62,7 @@ async fn write(
     let written: RuntimeProfile = commands
         .patch_cluster_status(name, names::STATUS_MANAGER, &patch)
         .await?;
-    world.profiles.take(name, written.into());
+    cache.profiles.take(name, written.into());
     Ok(())
 }
 

@@ -17,11 +17,13 @@ use trellis_api::{Reason, TrainingQueue, names};
 use trellis_scheduler::{QueueName, QueueStanding};
 
 use super::quota_bypass;
+use crate::cache::Cache;
+use crate::cache::Undecodable;
 use crate::commands::{Commands, WriteError};
+use crate::context::Context;
 use crate::key::Key;
 use crate::patch;
 use crate::scheduling::{Feed, QueueReport, gang};
-use crate::world::{Undecodable, World};
 
 /// Time between two looks.
 const EVERY: Duration = Duration::from_secs(2);
@@ -31,24 +33,24 @@ const ACTIVE: &str = "Active";
 const DEGRADED: &str = "Degraded";
 
 /// Writes the status of queues until the process ends.
-pub async fn keep_queue_status(world: Arc<World>, commands: Commands) {
-    world.synced().await;
+pub async fn keep_queue_status(context: Arc<Context>, commands: Commands) {
+    context.cache.synced().await;
     // What was said of queues that do not decode.
     let mut told = BTreeMap::new();
     loop {
         tokio::time::sleep(EVERY).await;
         let (answer, reports) = oneshot::channel();
-        world.tell(Feed::AskQueues(answer));
+        context.tell(Feed::AskQueues(answer));
         let Ok(reports) = reports.await else { continue };
-        tell_of_undecodable(&world, &commands, &mut told).await;
-        let bypasses = bypasses(&world);
-        for queue in world.queues.all() {
+        tell_of_undecodable(&context.cache, &commands, &mut told).await;
+        let bypasses = bypasses(&context.cache);
+        for queue in context.cache.queues.all() {
             let name = queue.metadata.name.as_deref().unwrap_or_default();
             let Some(report) = reports.get(&QueueName::new(name)) else {
                 continue;
             };
             let bypassed_by = bypasses.get(name).map_or(&[][..], Vec::as_slice);
-            match write(&world, &commands, &queue, (report, bypassed_by)).await {
+            match write(&context.cache, &commands, &queue, (report, bypassed_by)).await {
                 // The watch brings the newer version, and the next look is soon.
                 Ok(()) | Err(WriteError::Conflict(_) | WriteError::NotFound(_)) => {}
                 Err(WriteError::Transient(error) | WriteError::Unanswered(error)) => {
@@ -61,9 +63,9 @@ pub async fn keep_queue_status(world: Arc<World>, commands: Commands) {
 }
 
 /// Namespaces that pass a quota, by the queue without quota that they may use.
-fn bypasses(world: &World) -> BTreeMap<String, Vec<String>> {
+fn bypasses(cache: &Cache) -> BTreeMap<String, Vec<String>> {
     static NO_LABELS: BTreeMap<String, String> = BTreeMap::new();
-    let namespaces = world.namespaces.all();
+    let namespaces = cache.namespaces.all();
     let namespaces = namespaces.iter().filter_map(|namespace| {
         let meta = &namespace.metadata;
         let labels = meta.labels.as_ref().unwrap_or(&NO_LABELS);
@@ -71,23 +73,23 @@ fn bypasses(world: &World) -> BTreeMap<String, Vec<String>> {
     });
     // In the order of names.
     let namespaces: BTreeMap<_, _> = namespaces.collect();
-    quota_bypass::find(&world.queues.all(), namespaces.into_iter())
+    quota_bypass::find(&cache.queues.all(), namespaces.into_iter())
 }
 
 async fn write(
-    world: &World,
+    cache: &Cache,
     commands: &Commands,
     queue: &TrainingQueue,
     (report, bypassed_by): (&QueueReport, &[String]),
 ) -> Result<(), WriteError> {
     let name = queue.metadata.name.as_deref().unwrap_or_default();
     let before = queue.status.clone().unwrap_or_default();
-    let is_there = |flavor: &str| world.has_flavor(flavor);
+    let is_there = |flavor: &str| cache.has_flavor(flavor);
     let now = Timestamp::now();
     let mut after = status(queue, (report, bypassed_by), is_there, now);
     after
         .conditions
-        .extend(degraded(queue, world.guards.problem(), now));
+        .extend(degraded(queue, cache.guards.problem(), now));
     // What is remembered follows from the rest and the time: alone it is no news.
     after.internal.clone_from(&before.internal);
     if before == after {
@@ -104,7 +106,7 @@ async fn write(
     let written: TrainingQueue = commands
         .patch_cluster_status(name, names::STATUS_MANAGER, &patch)
         .await?;
-    world.queues.answered(Key::new("", name), written);
+    cache.queues.answered(Key::new("", name), written);
     Ok(())
 }
 
@@ -112,11 +114,11 @@ async fn write(
 /// change of it. The API server refuses its status where the stored spec breaks
 /// a rule of today: that is not tried again.
 async fn tell_of_undecodable(
-    world: &World,
+    cache: &Cache,
     commands: &Commands,
     told: &mut BTreeMap<String, Undecodable>,
 ) {
-    let undecodable = world.undecodable_queues.read().clone();
+    let undecodable = cache.undecodable_queues.read().clone();
     for (name, queue) in &undecodable {
         if told.get(name) == Some(queue) {
             continue;
@@ -364,7 +366,7 @@ mod tests {
         let (address, heard) = refusing();
         let client = Client::try_from(kube::Config::new(address.parse().unwrap())).unwrap();
         let commands = Commands::new(client, Leadership::of_a_test());
-        let (world, _) = World::new();
+        let (context, _) = Context::new();
         let mut told = BTreeMap::new();
         for generation in [1, 1, 2, 2] {
             let queue = Undecodable {
@@ -373,8 +375,8 @@ mod tests {
                 error: "no".to_owned(),
             };
             let name = "broken".to_owned();
-            world.undecodable_queues.write().insert(name, queue);
-            tell_of_undecodable(&world, &commands, &mut told).await;
+            context.cache.undecodable_queues.write().insert(name, queue);
+            tell_of_undecodable(&context.cache, &commands, &mut told).await;
         }
         let requests: Vec<_> = heard.try_iter().collect();
         assert_eq!(requests.len(), 2, "{requests:?}");
@@ -382,8 +384,8 @@ mod tests {
             // Of the very queue that does not decode, and no later one of its name.
             assert!(request.contains(r#""metadata":{"uid":"u"}"#), "{request}");
         }
-        world.undecodable_queues.write().clear();
-        tell_of_undecodable(&world, &commands, &mut told).await;
+        context.cache.undecodable_queues.write().clear();
+        tell_of_undecodable(&context.cache, &commands, &mut told).await;
         assert!(told.is_empty());
     }
 

@@ -5,25 +5,25 @@ use trellis_api::{Reason, names};
 use trellis_compiler::CompiledJob;
 
 use super::Held;
+use crate::cache::Cache;
 use crate::key::Key;
 use crate::scheduling::is_owned;
-use crate::world::World;
 
 /// What is said where the cluster does not know the kind.
 const NOT_INSTALLED: &str = "the cluster does not know ExternalSecret (external-secrets.io/v1): \
      install External Secrets Operator, or name a Secret that is there";
 
 /// Why the first of the job's Secrets that is not there is not. None: all are.
-pub(super) fn missing(world: &World, job: &Key, compiled: &CompiledJob) -> Option<Held> {
+pub(super) fn missing(cache: &Cache, job: &Key, compiled: &CompiledJob) -> Option<Held> {
     let secrets = compiled.job().spec().secrets.iter().enumerate();
     let mut stored = secrets.filter(|(_, secret)| secret.store.is_some());
     let message = stored.find_map(|(at, secret)| {
-        if !world.external_secrets.is_known() {
+        if !cache.external_secrets.is_known() {
             return Some(format!("spec.secrets[{at}].store: {NOT_INSTALLED}"));
         }
         let name = names::external_secret(&job.name, &secret.name);
         let problem = problem(
-            world,
+            cache,
             &Key::new(&job.namespace, &name),
             compiled.job().uid(),
         )?;
@@ -35,8 +35,8 @@ pub(super) fn missing(world: &World, job: &Key, compiled: &CompiledJob) -> Optio
 }
 
 /// What keeps an ExternalSecret of the job of that uid from being ready. None: it is.
-pub(super) fn problem(world: &World, key: &Key, uid: &str) -> Option<String> {
-    let object = world.external_secrets.objects.get(key);
+pub(super) fn problem(cache: &Cache, key: &Key, uid: &str) -> Option<String> {
+    let object = cache.external_secrets.objects.get(key);
     match object.filter(|object| is_owned(object.as_ref(), uid)) {
         Some(object) => object.problem(),
         None => Some("it is not there yet".to_owned()),

@@ -21,13 +21,13 @@ use super::dereference::Surrounded;
 use super::lifecycle::{self, Expired, Next, Observed, Standing};
 use super::worth::StatusWrite;
 use super::{Controller, Held, apply, secrets, tally};
+use crate::cache::Cache;
 use crate::commands::WriteError;
 use crate::key::Key;
 use crate::patch;
 use crate::scheduling::Certificate;
 use crate::scheduling::{Feed, Run, Wish, is_there};
 use crate::watch::PodPhase;
-use crate::world::World;
 
 /// How often an object that is in a job's way is looked at: that it is gone is
 /// not shown where its kind is watched by label.
@@ -117,10 +117,10 @@ impl Controller {
             journal,
             has_journal: seen.own_group().is_some(),
             pods: &seen.pods,
-            lost: &|node| self.world.is_lost(node),
-            unhealthy: &|node| self.world.why_unhealthy(node),
-            open: &|node| self.world.is_open(node),
-            leave: &|node| self.world.may_leave(node, Instant::now()),
+            lost: &|node| self.context.cache.is_lost(node),
+            unhealthy: &|node| self.context.cache.why_unhealthy(node),
+            open: &|node| self.context.cache.is_open(node),
+            leave: &|node| self.context.cache.may_leave(node, Instant::now()),
             certificate: certificate.as_ref(),
         });
         if next.expired != Expired::Nothing {
@@ -142,7 +142,7 @@ impl Controller {
         let mut preempted = status.was_preempted();
         self.note_violations(key, seen, decided);
         if let Some(node) = said.as_ref().and_then(|said| left(status, said)) {
-            self.world.left(node, Instant::now());
+            self.context.cache.left(node, Instant::now());
         }
         if let Some(mut said) = said {
             match decided {
@@ -168,7 +168,7 @@ impl Controller {
             }
             if let (Some(build), Some(job)) = (build, built) {
                 let attempt = said.attempt.unwrap_or(1);
-                said.compiled = compiled(&self.world, key, build, job, seen, attempt);
+                said.compiled = compiled(&self.context.cache, key, build, job, seen, attempt);
                 if said.has_ended() {
                     // What still runs is being stopped, and nobody looks again.
                     let up = said.pods.is_some_and(|p| p.succeeded == p.total);
@@ -224,9 +224,9 @@ impl Controller {
             None => build.and_then(|_| held_limits(seen)).map(Arc::new),
         };
         if let Some(limits) = limits {
-            self.world.tell(Feed::Limits(key.clone(), limits));
+            self.context.tell(Feed::Limits(key.clone(), limits));
         }
-        self.world.tell(Feed::Wish(key.clone(), Some(wish)));
+        self.context.tell(Feed::Wish(key.clone(), Some(wish)));
         Ok(again)
     }
 
@@ -245,7 +245,7 @@ impl Controller {
             |held: &&Held| held.reason == Reason::ClaimNotBound && seen.is_committing();
         let volumes = volumes.filter(|v| !bound_meanwhile(v)).cloned();
         // Once there is a plan the Secrets were there: that one is read anew tears nothing.
-        let secrets = || secrets::missing(&self.world, key, job.compiled());
+        let secrets = || secrets::missing(&self.context.cache, key, job.compiled());
         volumes.or_else(|| (!seen.is_planned()).then(secrets).flatten())
     }
 
@@ -292,8 +292,8 @@ impl Controller {
                 .tell(written.object_ref(&()), phase, reason, after);
         }
         self.tell_of_policy(written.object_ref(&()), before, after);
-        tally::count(&self.world.counts, key, before, after);
-        self.world.jobs.answered(key.clone(), written);
+        tally::count(&self.context.counts, key, before, after);
+        self.context.cache.jobs.answered(key.clone(), written);
         Ok(())
     }
 
@@ -308,7 +308,7 @@ impl Controller {
             keep: false,
             hurry: true,
         };
-        self.world.tell(Feed::Wish(key.clone(), Some(wish)));
+        self.context.tell(Feed::Wish(key.clone(), Some(wish)));
         // Argo CD or Flux would create it again, and it would run again.
         let comes_back = Delivery::of(&seen.job.metadata).is_some();
         if expired == Expired::Job && !comes_back {
@@ -321,7 +321,7 @@ impl Controller {
         if seen.pods.values().any(|p| p.job_uid == seen.uid()) {
             return Ok(());
         }
-        apply::remove(&self.commands, &self.world, key, seen.uid()).await
+        apply::remove(&self.commands, &self.context.cache, key, seen.uid()).await
     }
 }
 
@@ -360,7 +360,7 @@ fn earliest(a: Option<Timestamp>, b: Option<Timestamp>) -> Option<Timestamp> {
 /// What the job was compiled into, and whether it is there. What is there is
 /// as compiled: children that are not are put right before status is written.
 fn compiled(
-    world: &World,
+    cache: &Cache,
     key: &Key,
     build: &Build,
     job: &AuthorizedJob,
@@ -370,21 +370,21 @@ fn compiled(
     let mut list = build.objects.clone();
     for entry in &mut list {
         entry.ready = match entry.kind.as_str() {
-            "Service" => is_there(world.services.get(key).as_deref(), seen.uid()),
-            "NetworkPolicy" => is_there(world.network_policies.get(key).as_deref(), seen.uid()),
+            "Service" => is_there(cache.services.get(key).as_deref(), seen.uid()),
+            "NetworkPolicy" => is_there(cache.network_policies.get(key).as_deref(), seen.uid()),
             "ConfigMap" => {
                 let key = Key::new(&key.namespace, &entry.name);
-                is_there(world.config_maps.get(&key).as_deref(), seen.uid())
+                is_there(cache.config_maps.get(&key).as_deref(), seen.uid())
             }
             // Nobody may look.
             "Secret" => {
                 let own = (entry.kind.clone(), entry.name.as_str().into());
                 build.checked.lock().contains_key(&own)
             }
-            "PodGroup" => is_there(world.pod_groups.get(key).as_deref(), seen.uid()),
+            "PodGroup" => is_there(cache.pod_groups.get(key).as_deref(), seen.uid()),
             "ExternalSecret" => {
                 let own = Key::new(&key.namespace, &entry.name);
-                entry.problem = secrets::problem(world, &own, seen.uid());
+                entry.problem = secrets::problem(cache, &own, seen.uid());
                 entry.problem.is_none()
             }
             _ => false,

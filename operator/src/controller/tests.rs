@@ -11,8 +11,8 @@ fn controller() -> Controller {
     let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
     let client = Client::try_from(nowhere).unwrap();
     let commands = Commands::new(client.clone(), Leadership::of_a_test());
-    let (world, _) = World::new();
-    Controller::new(world, commands, client, Settings::default())
+    let (context, _) = Context::new();
+    Controller::new(context, commands, client, Settings::default())
 }
 
 fn job(version: &str, status: serde_json::Value) -> TrainingJob {
@@ -43,17 +43,22 @@ async fn nothing_is_kept_of_a_job_that_has_ended() {
         "time": "2026-01-01T00:00:00Z",
     }});
     controller
-        .world
+        .context
+        .cache
         .jobs
         .observed(key.clone(), job("1", refused));
     // It is built apart, and looked at again then.
     assert!(controller.reconcile(&key).await.unwrap().is_none());
-    assert_eq!(controller.world.work.next().await, key);
+    assert_eq!(controller.context.work.next().await, key);
     assert!(controller.builds.knows(&key));
     controller.reconcile(&key).await.unwrap_err();
     assert!(controller.counted.lock().contains_key(&key));
     let ended = json!({"phase": "Complete", "completionTime": Timestamp::now().to_string()});
-    controller.world.jobs.observed(key.clone(), job("2", ended));
+    controller
+        .context
+        .cache
+        .jobs
+        .observed(key.clone(), job("2", ended));
     assert!(controller.reconcile(&key).await.unwrap().is_some());
     assert!(!controller.builds.knows(&key));
     assert!(controller.counted.lock().is_empty());

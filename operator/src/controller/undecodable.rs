@@ -15,9 +15,9 @@ use trellis_api::job::{JobPhase, TrainingJobStatus};
 use trellis_api::{Reason, TrainingJob, fact, names};
 
 use super::Controller;
+use crate::cache::Undecodable;
 use crate::commands::WriteError;
 use crate::key::Key;
-use crate::world::Undecodable;
 
 /// What is said of it.
 pub(crate) fn does_not_decode(error: &impl std::fmt::Display) -> String {
@@ -50,7 +50,8 @@ impl Controller {
             return Ok(());
         };
         let planned = self
-            .world
+            .context
+            .cache
             .pod_groups
             .get(key)
             .is_some_and(|g| g.status.as_ref().is_some_and(|s| s.plan.is_some()));

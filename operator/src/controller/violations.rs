@@ -20,7 +20,7 @@ impl Controller {
             Enforcement::Warn | Enforcement::Audit => true,
         });
         let denied = counted.map(|(id, (_, words))| (id.clone(), words.clone()));
-        let violations = &self.world.policies.violations;
+        let violations = &self.context.cache.policies.violations;
         violations.set(key, denied.collect());
     }
 

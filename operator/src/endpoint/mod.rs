@@ -38,11 +38,11 @@ use tokio_util::sync::CancellationToken;
 use trellis_scheduler::Snapshot;
 
 use crate::clients::Clients;
+use crate::context::Context;
 use crate::scheduling::Feed;
 use crate::serve::{self, Identity, Kept, Limits, Shown};
 use crate::telemetry::{self, Lead};
 use crate::webhook::Readiness;
-use crate::world::World;
 use access::Wants;
 use admission::{Admission, Turn};
 use told::Download;
@@ -160,7 +160,7 @@ async fn waiting(
     let answer = admission::patient(async {
         caller.check(Wants::Jobs(namespace)).await?;
         let turn = caller.turn()?;
-        let look = endpoint.looks.now(&endpoint.world()?).await?;
+        let look = endpoint.looks.now(&endpoint.context()?).await?;
         look.waiting(turn).await?.answer(namespace)
     })
     .await?;
@@ -207,21 +207,21 @@ async fn metrics(
 ///
 /// # Errors
 /// If it does not run, or not yet.
-pub async fn ask(world: &World) -> Result<Arc<Snapshot>, Failure> {
+pub async fn ask(context: &Context) -> Result<Arc<Snapshot>, Failure> {
     let (answer, snapshot) = oneshot::channel();
-    world.tell(Feed::AskSnapshot(answer));
+    context.tell(Feed::AskSnapshot(answer));
     snapshot.await.map_err(|_| Failure::unavailable())
 }
 
 impl Endpoint {
     /// What this process knows, if it leads: who has given the lease up, or may have lost it,
     /// does not know what the next one does.
-    fn world(&self) -> Result<Arc<World>, Failure> {
+    fn context(&self) -> Result<Arc<Context>, Failure> {
         let lead = self.lead.read();
         let leading = lead.as_ref().ok_or_else(Failure::stands_by)?;
         let leads = leading.commands.epoch();
         leads.map_err(|_| Failure::stands_by())?;
-        Ok(leading.world.clone())
+        Ok(leading.context.clone())
     }
 
     /// All that the engine knows. One at a time has it written.
@@ -230,7 +230,7 @@ impl Endpoint {
         if let Some(last) = Download::fresh(&last) {
             return Ok(last);
         }
-        let snapshot = ask(&*self.world()?).await?;
+        let snapshot = ask(&*self.context()?).await?;
         let made = tokio::task::spawn_blocking(move || {
             let _turn = turn;
             Download::new(&snapshot)
@@ -260,13 +260,13 @@ mod tests {
         let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
         let client = Client::try_from(nowhere).unwrap();
         for (left, leads) in [(3600, true), (0, false)] {
-            let (world, _heard) = World::new();
+            let (context, _heard) = Context::new();
             let leadership = Leadership::with_left(Duration::from_secs(left));
             let commands = Commands::new(client.clone(), leadership);
-            let lead = Arc::new(RwLock::new(Some(Leading { world, commands })));
+            let lead = Arc::new(RwLock::new(Some(Leading { context, commands })));
             let endpoint = Endpoint::new(lead, None, Identity::default(), client.clone());
             let code = endpoint
-                .world()
+                .context()
                 .map(|_| ())
                 .map_err(|failure| failure.code());
             assert_eq!(code, if leads { Ok(()) } else { Err(503) });
@@ -276,10 +276,10 @@ mod tests {
     #[tokio::test]
     async fn a_snapshot_is_written_once_while_it_is_read_and_then_anew() {
         let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
-        let (world, mut heard) = World::new();
+        let (context, mut heard) = Context::new();
         let client = Client::try_from(nowhere).unwrap();
         let commands = Commands::new(client.clone(), Leadership::of_a_test());
-        let lead = Arc::new(RwLock::new(Some(Leading { world, commands })));
+        let lead = Arc::new(RwLock::new(Some(Leading { context, commands })));
         let endpoint = Endpoint::new(lead, None, Identity::default(), client);
         let asked = Arc::new(std::sync::atomic::AtomicUsize::new(0));
         let count = asked.clone();

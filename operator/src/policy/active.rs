@@ -70,7 +70,7 @@ impl PolicySet {
 
     /// From now on what `change` makes of the policies decides, in which the first `latest` changes
     /// of the scope are loaded. Returns the policies of before, and those of now.
-    pub(super) fn change(
+    pub(crate) fn change(
         &self,
         scope: &Scope,
         latest: u64,
@@ -86,18 +86,18 @@ impl PolicySet {
     }
 
     #[cfg(test)]
-    pub(super) fn pending(&self) -> parking_lot::MutexGuard<'_, Pending> {
+    pub(crate) fn pending(&self) -> parking_lot::MutexGuard<'_, Pending> {
         self.pending.lock()
     }
 
     /// Number of the latest change of a scope that is not loaded.
-    pub(super) fn latest(&self, scope: &Scope) -> Option<u64> {
+    pub(crate) fn latest(&self, scope: &Scope) -> Option<u64> {
         self.pending.lock().latest(scope)
     }
 
     /// The namespaces that have changed, the one that waits longest first, with when each began
     /// to wait.
-    pub(super) fn changed_namespaces(&self) -> Vec<(String, Instant)> {
+    pub(crate) fn changed_namespaces(&self) -> Vec<(String, Instant)> {
         let pending = self.pending.lock();
         let all = pending.namespaces().into_iter();
         all.map(|(name, since)| (name.to_owned(), since)).collect()
@@ -166,17 +166,17 @@ impl PolicySet {
     }
 
     /// Waits for a change of the cluster's policies since it was last waited for.
-    pub(super) async fn cluster_changed(&self) {
+    pub(crate) async fn cluster_changed(&self) {
         self.cluster_changed.notified().await;
     }
 
     /// Waits for a change of a namespace's policies since it was last waited for.
-    pub(super) async fn namespace_changed(&self) {
+    pub(crate) async fn namespace_changed(&self) {
         self.namespace_changed.notified().await;
     }
 
     /// The namespaces that have objects.
-    pub(super) fn namespaces(&self) -> BTreeSet<String> {
+    pub(crate) fn namespaces(&self) -> BTreeSet<String> {
         let unreadable = self.unreadable.read();
         let unread = unreadable.keys().filter_map(|key| key.namespace.clone());
         let read = self.namespaced.all().into_iter();
@@ -186,7 +186,7 @@ impl PolicySet {
 
     /// All objects of the cluster, or of a namespace, those that do not decode too.
     #[must_use]
-    pub(super) fn objects(&self, scope: &Scope) -> Vec<PolicyObject> {
+    pub(crate) fn objects(&self, scope: &Scope) -> Vec<PolicyObject> {
         // Held meanwhile: an object is at no moment neither here nor there.
         let unreadable = self.unreadable.read();
         let of_scope = unreadable.iter().filter(|(key, _)| key.namespace == *scope);

@@ -17,9 +17,9 @@ use tracing::{debug, warn};
 use trellis_api::{ClusterJobPolicy, JobPolicy, QuotaPolicy};
 
 use super::object_key;
+use crate::cache::Cache;
 use crate::key::Key;
 use crate::watch::{Store, Undecodable};
-use crate::world::World;
 
 /// Objects of one page.
 const PAGE: u32 = 500;
@@ -93,20 +93,20 @@ impl Freshness {
 
 /// Reads the policies whenever a place waits for newer ones, until the process ends. All places
 /// that wait by then share one read.
-pub async fn keep_policies_fresh(world: Arc<World>, client: Client) {
+pub async fn keep_policies_fresh(cache: Arc<Cache>, client: Client) {
     loop {
-        world.freshness.wanted().await;
+        cache.freshness.wanted().await;
         let began = Instant::now();
         match Stored::read(&client).await {
-            Ok(stored) if shows(&world, &stored).await => {
+            Ok(stored) if shows(&cache, &stored).await => {
                 debug!(took = ?began.elapsed(), "policies are as new as those that are stored");
-                world.freshness.is_as_of(began);
+                cache.freshness.is_as_of(began);
             }
             Ok(_) => {}
             Err(error) => {
                 warn!(%error, "the policies were not read; places wait");
                 let why = format!("the policies cannot be read: {error}");
-                world.freshness.lags(why);
+                cache.freshness.lags(why);
                 tokio::time::sleep(READ_AGAIN).await;
             }
         }
@@ -114,11 +114,11 @@ pub async fn keep_policies_fresh(world: Arc<World>, client: Client) {
 }
 
 /// Waits until the watches have shown what is stored. False: that takes long.
-async fn shows(world: &World, stored: &Stored) -> bool {
+async fn shows(cache: &Cache, stored: &Stored) -> bool {
     let until = tokio::time::sleep(READ_AGAIN);
     let mut until = std::pin::pin!(until);
-    while let Some(lag) = stored.lag(world) {
-        world.freshness.lags(lag);
+    while let Some(lag) = stored.lag(cache) {
+        cache.freshness.lags(lag);
         tokio::select! {
             () = &mut until => return false,
             () = tokio::time::sleep(LOOK) => {}
@@ -158,16 +158,16 @@ impl Stored {
     }
 
     /// The first object that the watches have not shown as it is stored, in words.
-    fn lag(&self, world: &World) -> Option<String> {
-        let unreadable = world.policies.unreadable.read();
+    fn lag(&self, cache: &Cache) -> Option<String> {
+        let unreadable = cache.policies.unreadable.read();
         let policy = |key: &Key| unreadable.get(&object_key(key)).cloned();
-        let lag = self.cluster.lag(&world.policies.cluster, policy);
-        let lag = lag.or_else(|| self.namespaced.lag(&world.policies.namespaced, policy));
+        let lag = self.cluster.lag(&cache.policies.cluster, policy);
+        let lag = lag.or_else(|| self.namespaced.lag(&cache.policies.namespaced, policy));
         drop(unreadable);
         lag.or_else(|| {
-            let unreadable = world.quotas.unreadable.read();
+            let unreadable = cache.quotas.unreadable.read();
             let quota = |key: &Key| unreadable.get(&*key.name).cloned();
-            self.quotas.lag(&world.quotas.objects, quota)
+            self.quotas.lag(&cache.quotas.objects, quota)
         })
     }
 }

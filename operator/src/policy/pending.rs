@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use tokio::time::Instant;
 
 /// The cluster, or the namespace of that name.
-pub(super) type Scope = Option<String>;
+pub(crate) type Scope = Option<String>;
 
 /// What has changed and is not loaded.
 #[derive(Debug, Default)]
-pub(super) struct Pending {
+pub(crate) struct Pending {
     /// How many changes there were, of all scopes.
     changes: u64,
     scopes: BTreeMap<Scope, Unloaded>,
@@ -29,7 +29,7 @@ struct Unloaded {
 
 impl Pending {
     /// An object of that scope is new, changed or gone.
-    pub(super) fn touch(&mut self, scope: Scope, now: Instant) {
+    pub(crate) fn touch(&mut self, scope: Scope, now: Instant) {
         self.changes = self.changes.saturating_add(1);
         let changes = self.changes;
         let unloaded = self.scopes.entry(scope).or_insert(Unloaded {
@@ -41,7 +41,7 @@ impl Pending {
     }
 
     /// The policies of that scope are those of its first `latest` changes.
-    pub(super) fn loaded(&mut self, scope: &Scope, latest: u64, now: Instant) {
+    pub(crate) fn loaded(&mut self, scope: &Scope, latest: u64, now: Instant) {
         let Some(unloaded) = self.scopes.get_mut(scope) else {
             return;
         };
@@ -54,19 +54,19 @@ impl Pending {
     }
 
     /// Number of the latest change of a scope. None: all of it is loaded.
-    pub(super) fn latest(&self, scope: &Scope) -> Option<u64> {
+    pub(crate) fn latest(&self, scope: &Scope) -> Option<u64> {
         self.scopes.get(scope).map(|unloaded| unloaded.latest)
     }
 
     /// True if all changes of the scope up to that number are loaded.
-    pub(super) fn is_loaded(&self, scope: &Scope, latest: Option<u64>) -> bool {
+    pub(crate) fn is_loaded(&self, scope: &Scope, latest: Option<u64>) -> bool {
         let loaded = self.scopes.get(scope).map(|unloaded| unloaded.loaded);
         latest.is_none_or(|latest| loaded.is_none_or(|loaded| loaded >= latest))
     }
 
     /// The namespaces that have changed, the one that waits longest first, with when each began
     /// to wait.
-    pub(super) fn namespaces(&self) -> Vec<(&str, Instant)> {
+    pub(crate) fn namespaces(&self) -> Vec<(&str, Instant)> {
         let mut all: Vec<_> = self
             .scopes
             .iter()
@@ -79,7 +79,7 @@ impl Pending {
     }
 
     /// All is loaded.
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.scopes.clear();
     }
 }

@@ -47,3 +47,52 @@ pub fn requester_of(user: &UserInfo) -> Option<Requester> {
         groups: groups.cloned().collect(),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_requester_is_who_the_stamp_names() {
+        let of = |stamp: &str| {
+            let meta = ObjectMeta {
+                annotations: Some([(names::REQUESTED_BY.to_owned(), stamp.to_owned())].into()),
+                ..Default::default()
+            };
+            requester(&meta)
+        };
+        let ada = of(r#"{"user": "ada", "groups": ["research"]}"#).unwrap();
+        assert_eq!((ada.user.as_str(), ada.groups.len()), ("ada", 1));
+        assert!(of(r#"{"user": "ada"}"#).unwrap().groups.is_empty());
+        for none in [
+            "",
+            "ada",
+            "{}",
+            r#"{"user": ""}"#,
+            r#"{"user": 1}"#,
+            r#"{"groups": []}"#,
+        ] {
+            assert_eq!(of(none), None, "{none}");
+        }
+        assert_eq!(requester(&Default::default()), None);
+    }
+
+    #[test]
+    fn who_asks_is_who_the_stamp_will_name() {
+        let of = |name: &str, groups: &[&str]| {
+            requester_of(&UserInfo {
+                username: Some(name.to_owned()),
+                groups: Some(groups.iter().map(|g| (*g).to_owned()).collect()),
+                ..Default::default()
+            })
+        };
+        let ada = of("ada", &["ml", "ml", "ops"]).unwrap();
+        assert_eq!((ada.user.as_str(), ada.groups.len()), ("ada", 2));
+        assert_eq!(of("", &["ml"]), None);
+        // With its quotes it is as long as a stamp may be, and one character longer.
+        let long = "g".repeat(32_766);
+        assert!(of("ada", &[&long]).is_some());
+        assert_eq!(of("ada", &[&format!("{long}g")]), None);
+        assert_eq!(of("ada", &[&format!("{}\"", &long[1..])]), None);
+    }
+}

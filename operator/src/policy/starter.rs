@@ -16,3 +16,18 @@ pub(crate) fn objects() -> Vec<PolicyObject> {
     });
     objects.collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use trellis_policies::cedar::{Loader, ObjectState};
+
+    use super::*;
+
+    #[test]
+    fn the_starter_set_is_good() {
+        let objects = objects();
+        assert!(!objects.is_empty());
+        let (_, verdicts) = Loader::new().unwrap().load(None, objects);
+        assert!(verdicts.iter().all(|v| v.state == ObjectState::Active));
+    }
+}

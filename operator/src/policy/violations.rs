@@ -48,7 +48,7 @@ impl Violations {
 
     /// By policy object: what the ids of its policies begin with.
     #[must_use]
-    pub(super) fn by_object(&self) -> BTreeMap<String, Told> {
+    pub(crate) fn by_object(&self) -> BTreeMap<String, Told> {
         let mut told: BTreeMap<String, Told> = BTreeMap::new();
         for (job, denied) in &*self.jobs.read() {
             let mut objects: BTreeMap<&str, (Vec<String>, &str)> = BTreeMap::new();
@@ -73,5 +73,34 @@ impl Violations {
             }
         }
         told
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn violations_are_counted_by_policy_and_go_with_their_job() {
+        let violations = Violations::default();
+        let denied = |ids: &[&str]| {
+            let ids = ids.iter().map(|id| ((*id).to_owned(), "why".to_owned()));
+            ids.collect()
+        };
+        for n in 0..30 {
+            violations.set(
+                &Key::new("ns", &format!("j{n:02}")),
+                denied(&["x/0", "x/1", "ns/y/0"]),
+            );
+        }
+        let told = violations.by_object();
+        assert_eq!(told["x"].count, 30);
+        assert_eq!(told["x"].shown.len(), 20);
+        assert_eq!(told["x"].shown[0].policies, ["x/0", "x/1"]);
+        assert_eq!(told["ns/y"].count, 30);
+        for n in 0..30 {
+            violations.set(&Key::new("ns", &format!("j{n:02}")), denied(&[]));
+        }
+        assert!(violations.by_object().is_empty());
     }
 }

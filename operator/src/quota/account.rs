@@ -44,7 +44,7 @@ pub fn read(ledger: &QuotaLedger) -> Result<Account, String> {
 }
 
 /// True if the policy owns the ledger. A policy of a file has no uid, and owns that of its name.
-pub(super) fn is_of(ledger: &QuotaLedger, policy: &QuotaPolicy) -> bool {
+pub(crate) fn is_of(ledger: &QuotaLedger, policy: &QuotaPolicy) -> bool {
     let Some(uid) = &policy.metadata.uid else {
         return true;
     };

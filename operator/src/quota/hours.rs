@@ -10,7 +10,7 @@ use trellis_scheduler::{Closure, Time};
 use super::Account;
 
 /// Seconds of an hour.
-pub(super) const HOUR: i128 = 3600;
+pub(crate) const HOUR: i128 = 3600;
 
 /// What is burnt of each limit of GPU-hours.
 #[derive(Debug, Default)]
@@ -36,7 +36,7 @@ struct Metered {
 pub type Gate = Option<Closure>;
 
 /// Why no GPU hours are left of so many.
-pub(super) fn all_burnt(limit: i64) -> String {
+pub(crate) fn all_burnt(limit: i64) -> String {
     match limit {
         1 => "its 1 GPU hour is burnt".to_owned(),
         _ => format!("all {limit} GPU hours are burnt"),
@@ -44,7 +44,7 @@ pub(super) fn all_burnt(limit: i64) -> String {
 }
 
 /// The reason while the operator cannot read the ledger of a policy.
-pub(super) const UNREADABLE: &str =
+pub(crate) const UNREADABLE: &str =
     "its QuotaLedger cannot be read, so all GPU hours count as burnt";
 
 /// All GPU hours of a limit are burnt.

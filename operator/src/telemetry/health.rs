@@ -15,9 +15,9 @@ use k8s_openapi::jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 
 use super::{Lead, Leading};
+use crate::cache::Cache;
 use crate::serve::{self, Identity, Limits};
 use crate::webhook::Readiness;
-use crate::world::World;
 
 /// A kubelet asks every few seconds, and takes a new connection each time. All others may come
 /// from its own address, where the network hides theirs: then it is to be heard before so many
@@ -71,26 +71,26 @@ type Check = (&'static str, Option<String>);
 
 /// Whether the process does what it should, or must be started again. One that stands by does.
 fn live(leading: Option<&Leading>) -> Vec<Check> {
-    let Some(Leading { world, .. }) = leading else {
+    let Some(Leading { context, .. }) = leading else {
         return vec![("ping", None)];
     };
-    let idle = world.scheduler.age();
+    let idle = context.scheduler.age();
     // Until all is listed it has nothing to look at.
-    let hangs = world.is_synced() && idle > HANGS;
+    let hangs = context.cache.is_synced() && idle > HANGS;
     let hangs = hangs.then(|| format!("it has not looked at its news for {} s", idle.as_secs()));
     vec![("ping", None), ("scheduler", hangs)]
 }
 
 /// Whether the process knows what it is asked about. One that stands by is ready to lead.
 fn ready(leading: Option<&Leading>) -> Vec<Check> {
-    let Some(Leading { world, commands }) = leading else {
+    let Some(Leading { context, commands }) = leading else {
         return vec![("ping", None)];
     };
     let lease = commands.epoch().err().map(|error| error.to_string());
     vec![
         ("lease", lease),
-        ("caches", unlisted(world)),
-        ("watches", stale(world)),
+        ("caches", unlisted(&context.cache)),
+        ("watches", stale(&context.cache)),
     ]
 }
 
@@ -120,12 +120,12 @@ fn unusable(identity: &Identity, now: Timestamp) -> Option<String> {
     }
 }
 
-fn unlisted(world: &World) -> Option<String> {
-    (!world.is_synced()).then(|| "not all that is watched has been listed yet".to_owned())
+fn unlisted(cache: &Cache) -> Option<String> {
+    (!cache.is_synced()).then(|| "not all that is watched has been listed yet".to_owned())
 }
 
-fn stale(world: &World) -> Option<String> {
-    world.unseen().map(unheard)
+fn stale(cache: &Cache) -> Option<String> {
+    cache.unseen().map(unheard)
 }
 
 fn unheard(kind: String) -> String {
@@ -157,6 +157,7 @@ mod tests {
 
     use super::*;
     use crate::commands::Commands;
+    use crate::context::Context;
     use crate::leader::Leadership;
     use crate::serve::{Certificate, Tls};
     use kube::Client;
@@ -165,9 +166,9 @@ mod tests {
     fn leading(left: Duration) -> Leading {
         let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
         let client = Client::try_from(nowhere).unwrap();
-        let (world, _heard) = World::of(crate::watch::Unhealthy::default(), 0);
+        let (context, _heard) = Context::of(crate::watch::Unhealthy::default(), 0);
         Leading {
-            world,
+            context,
             commands: Commands::new(client, Leadership::with_left(left)),
         }
     }
@@ -190,7 +191,7 @@ mod tests {
             "[+]ping ok\n[-]scheduler failed: it has not looked at its news for 301 s\n\
              livez check failed\n"
         );
-        leading.world.scheduler.beat();
+        leading.context.scheduler.beat();
         assert!(says("livez", &live(Some(&leading))).0);
         assert!(says("livez", &live(None)).0, "one that stands by");
     }
@@ -198,7 +199,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_has_lost_its_lease_or_sees_nothing_is_not_ready() {
         let blind = leading(Duration::from_secs(3600));
-        let _pods = blind.world.pulse("pods");
+        let _pods = blind.context.cache.pulse("pods");
         assert!(says("readyz", &ready(Some(&blind))).0);
         tokio::time::advance(Duration::from_secs(181)).await;
         let (is_well, text) = says("readyz", &ready(Some(&blind)));
@@ -209,14 +210,14 @@ mod tests {
         assert!(says("readyz", &ready(None)).0);
     }
 
-    /// A world of which the policies are there or not.
-    fn known(with_policies: bool) -> Arc<World> {
-        let (world, _) = World::of(crate::watch::Unhealthy::default(), 0);
+    /// A context whose cache has policies, or none.
+    fn known(with_policies: bool) -> Arc<Context> {
+        let (context, _) = Context::of(crate::watch::Unhealthy::default(), 0);
         if with_policies {
             let (policies, _) = Loader::new().unwrap().load(None, Vec::new());
-            world.policies.replace(Arc::new(policies));
+            context.cache.policies.replace(Arc::new(policies));
         }
-        world
+        context
     }
 
     fn asked(webhook: Option<&Readiness>, now: Timestamp) -> (bool, String) {
@@ -251,7 +252,7 @@ mod tests {
         let unread = "[+]webhook-certificate ok\n[-]webhook-caches failed: \
             not all that answers hang on has been listed yet\nreadyz check failed\n";
         assert_eq!(asked(Some(&webhook), now), (false, unread.to_owned()));
-        let (unlisted, _) = World::of(crate::watch::Unhealthy::default(), 1);
+        let (unlisted, _) = Context::of(crate::watch::Unhealthy::default(), 1);
         let webhook = Readiness::of(own, unlisted);
         assert!(!asked(Some(&webhook), now).0);
     }
@@ -261,9 +262,9 @@ mod tests {
     async fn whose_webhook_has_heard_nothing_for_minutes_is_not_ready_until_it_does() {
         let own = Certificate::Own(vec!["localhost".to_owned()]);
         let own = Tls::new(own).unwrap().identity();
-        let world = known(true);
-        let namespaces = world.pulse("namespaces");
-        let webhook = Readiness::of(own, world);
+        let context = known(true);
+        let namespaces = context.cache.pulse("namespaces");
+        let webhook = Readiness::of(own, context);
         tokio::time::advance(Duration::from_secs(179)).await;
         assert!(asked(Some(&webhook), Timestamp::now()).0);
         tokio::time::advance(Duration::from_secs(2)).await;

@@ -19,13 +19,14 @@ use trellis_api::job::JobPhase;
 
 use super::counts::{Labels, add};
 use super::facts::{self, Fact};
+use crate::cache::Cache;
 use crate::commands::Commands;
+use crate::context::Context;
 use crate::key::Key;
 use crate::policy::Guard;
 use crate::scheduling::Feed;
 use crate::serve::Identity;
 use crate::webhook::Readiness;
-use crate::world::World;
 
 /// How long the scheduler is waited for: what it alone knows is left out then.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -40,7 +41,7 @@ pub type Lead = Arc<RwLock<Option<Leading>>>;
 #[derive(Clone)]
 pub struct Leading {
     /// The cluster as it knows it.
-    pub world: Arc<World>,
+    pub context: Arc<Context>,
     /// What it writes through.
     pub commands: Commands,
 }
@@ -68,18 +69,18 @@ pub async fn text(
     let is_degraded = flag(endpoint.is_degraded());
     gauges.one(facts::CERTIFICATE_DEGRADED, is_degraded);
     if let Some(leading) = leading.cloned() {
-        let world = leading.world.clone();
-        world.counts.register(&mut registry);
+        let context = leading.context.clone();
+        context.counts.register(&mut registry);
         // Ten thousand jobs and nodes are gone through: whoever serves others does not wait.
         let looked = tokio::task::spawn_blocking(move || {
-            let Leading { world, commands } = leading;
-            process(&mut gauges, &world, &commands);
-            jobs(&mut gauges, &world);
-            nodes(&mut gauges, &world);
+            let Leading { context, commands } = leading;
+            process(&mut gauges, &context, &commands);
+            jobs(&mut gauges, &context.cache);
+            nodes(&mut gauges, &context.cache);
             gauges
         });
         gauges = looked.await.map_err(|_| fmt::Error)?;
-        scheduler(&mut gauges, &world).await;
+        scheduler(&mut gauges, &context).await;
     } else if let Some(webhook) = webhook {
         watches(&mut gauges, webhook.watch_ages());
     }
@@ -152,11 +153,11 @@ fn watches(gauges: &mut Gauges, ages: BTreeMap<String, Duration>) {
     }
 }
 
-fn process(gauges: &mut Gauges, world: &World, commands: &Commands) {
-    gauges.one(facts::CACHES_SYNCED, flag(world.is_synced()));
-    watches(gauges, world.watch_ages());
-    guards(gauges, world);
-    let (due, oldest) = world.work.standing();
+fn process(gauges: &mut Gauges, context: &Context, commands: &Commands) {
+    gauges.one(facts::CACHES_SYNCED, flag(context.cache.is_synced()));
+    watches(gauges, context.cache.watch_ages());
+    guards(gauges, &context.cache);
+    let (due, oldest) = context.work.standing();
     gauges.one(facts::RECONCILES_DUE, count(due));
     let oldest = oldest.unwrap_or_default().as_secs_f64();
     gauges.one(facts::RECONCILE_OLDEST, oldest);
@@ -165,32 +166,32 @@ fn process(gauges: &mut Gauges, world: &World, commands: &Commands) {
     gauges.one(facts::WRITES_LIMIT, count(limit));
 }
 
-fn guards(gauges: &mut Gauges, world: &World) {
-    let guards = Guard::ALL.map(|guard| (guard.name(), world.guards.is_in_force(guard)));
-    let stamping = ("trellis-requested-by", world.stamping.is_in_force());
+fn guards(gauges: &mut Gauges, cache: &Cache) {
+    let guards = Guard::ALL.map(|guard| (guard.name(), cache.guards.is_in_force(guard)));
+    let stamping = ("trellis-requested-by", cache.stamping.is_in_force());
     for (policy, is_in_force) in guards.into_iter().chain([stamping]) {
         let labels = vec![("policy", policy.to_owned())];
         gauges.tell(facts::ADMISSION_POLICY, labels, flag(is_in_force));
     }
-    let external_pods = world
+    let external_pods = cache
         .external_pods
         .all_of(|_, pod| pod.judged.is_changed())
         .len();
-    let changed = world.pods.changed().saturating_add(external_pods);
+    let changed = cache.pods.changed().saturating_add(external_pods);
     gauges.one(facts::CHANGED_PODS, count(changed));
 }
 
 /// What one job counts as.
 type Standing = (String, JobPhase);
 
-fn jobs(gauges: &mut Gauges, world: &World) {
+fn jobs(gauges: &mut Gauges, cache: &Cache) {
     let now = Timestamp::now();
     let mut phases: BTreeMap<Standing, usize> = BTreeMap::new();
     let mut waits: BTreeMap<(String, &'static str), usize> = BTreeMap::new();
     let mut oldest: BTreeMap<String, i64> = BTreeMap::new();
     let mut held: BTreeMap<JobPhase, i64> = [(JobPhase::Waiting, 0), (JobPhase::Blocked, 0)].into();
-    for job in world.jobs.all() {
-        let queue = known_queue(world, &job);
+    for job in cache.jobs.all() {
+        let queue = known_queue(cache, &job);
         let Some(status) = &job.status else { continue };
         let Some(phase) = status.phase else { continue };
         let counted = phases.entry((queue.clone(), phase)).or_default();
@@ -231,33 +232,33 @@ fn jobs(gauges: &mut Gauges, world: &World) {
 }
 
 /// The queue of a job, if there is one of that name: any other is a word that a user made up.
-fn known_queue(world: &World, job: &TrainingJob) -> String {
+fn known_queue(cache: &Cache, job: &TrainingJob) -> String {
     let queue = job
         .status
         .as_ref()
         .and_then(|status| status.queue.as_deref());
-    let queue = queue.filter(|queue| world.queues.get(&Key::new("", queue)).is_some());
+    let queue = queue.filter(|queue| cache.queues.get(&Key::new("", queue)).is_some());
     queue.unwrap_or_default().to_owned()
 }
 
-fn nodes(gauges: &mut Gauges, world: &World) {
+fn nodes(gauges: &mut Gauges, cache: &Cache) {
     let mut states: BTreeMap<&str, usize> = BTreeMap::new();
     for state in ["ready", "unschedulable", "unhealthy", "lost"] {
         states.insert(state, 0);
     }
-    for node in world.nodes.all() {
+    for node in cache.nodes.all() {
         let name = node.meta().name.as_deref().unwrap_or_default();
-        let state = match (world.is_lost(name), world.unhealthy.why(&node)) {
+        let state = match (cache.is_lost(name), cache.unhealthy.why(&node)) {
             (true, _) => "lost",
             (false, Some(_)) => "unhealthy",
-            (false, None) if world.is_open(name) => "ready",
+            (false, None) if cache.is_open(name) => "ready",
             (false, None) => "unschedulable",
         };
         let counted = states.entry(state).or_default();
         *counted = counted.saturating_add(1);
     }
-    let is_deleted = |node: &str| world.nodes.get(&Key::new("", node)).is_none();
-    let deleted = world.pods.nodes_where(is_deleted).len();
+    let is_deleted = |node: &str| cache.nodes.get(&Key::new("", node)).is_none();
+    let deleted = cache.pods.nodes_where(is_deleted).len();
     let lost = states.entry("lost").or_default();
     *lost = lost.saturating_add(deleted);
     for (state, nodes) in states {
@@ -277,10 +278,10 @@ fn units(resource: &str, amount: i128) -> f64 {
     }
 }
 
-async fn scheduler(gauges: &mut Gauges, world: &World) {
+async fn scheduler(gauges: &mut Gauges, context: &Context) {
     let (queues, totals) = (oneshot::channel(), oneshot::channel());
-    world.tell(Feed::AskQueues(queues.0));
-    world.tell(Feed::AskTotals(totals.0));
+    context.tell(Feed::AskQueues(queues.0));
+    context.tell(Feed::AskTotals(totals.0));
     let answers = tokio::time::timeout(PATIENCE, async { tokio::join!(queues.1, totals.1) });
     let Ok((Ok(queues), Ok(totals))) = answers.await else {
         return;

@@ -9,19 +9,19 @@ use trellis_scheduler::{FlavorName, QueueName, QueueStanding, ResourceName, Stan
 
 use super::*;
 use crate::commands::{Commands, WriteError};
+use crate::context::Context;
 use crate::key::Key;
 use crate::leader::Leadership;
 use crate::scheduling::{Feed, Heard, QueueReport, TotalsReport};
 use crate::serve::{Certificate, Identity, Tls};
 use crate::webhook::Readiness;
-use crate::world::World;
 
 fn leading() -> (Leading, Heard) {
     let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
     let client = Client::try_from(nowhere).unwrap();
-    let (world, heard) = World::new();
+    let (context, heard) = Context::new();
     let commands = Commands::new(client, Leadership::of_a_test());
-    (Leading { world, commands }, heard)
+    (Leading { context, commands }, heard)
 }
 
 fn observe<K: serde::de::DeserializeOwned>(object: Value) -> K {
@@ -41,25 +41,29 @@ fn job(name: &str, queue: &str) -> Value {
 /// Everything happens once, and everything is there.
 fn busy() -> (Leading, Heard) {
     let (leading, heard) = leading();
-    let world = &leading.world;
+    let context = &leading.context;
     let key = Key::new("team-a", "llm");
     let queue = json!({"apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingQueue",
         "metadata": {"name": "vision", "resourceVersion": "1"}, "spec": {}});
-    world
+    context
+        .cache
         .queues
         .observed(Key::new("", "vision"), observe(queue));
     let made_up = job("other", "x\"} evil 1");
-    world
+    context
+        .cache
         .jobs
         .observed(key.clone(), observe(job("llm", "vision")));
-    world
+    context
+        .cache
         .jobs
         .observed(Key::new("team-a", "other"), observe(made_up));
     let mut blocked = job("blocked", "vision");
     blocked["status"]["phase"] = json!("Blocked");
     blocked["status"]["conditions"] = json!([{"type": "Stalled", "status": "True",
         "reason": "NameConflict", "message": "", "lastTransitionTime": "1970-01-01T00:00:00Z"}]);
-    world
+    context
+        .cache
         .jobs
         .observed(Key::new("team-a", "blocked"), observe(blocked));
     // A pod of a job, on a node whose object is deleted.
@@ -69,16 +73,18 @@ fn busy() -> (Leading, Heard) {
                 "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob", "name": "llm",
                 "uid": "llm", "controller": true}]},
         "spec": {"nodeName": "gone", "containers": []}, "status": {"phase": "Running"}});
-    world
+    context
+        .cache
         .pods
         .apply(&Key::new("team-a", "llm-w-0"), &observe(pod.clone()));
     // It runs another image than policies have judged.
     pod["spec"]["containers"] = json!([{"name": "main", "image": "evil:1"}]);
-    world
+    context
+        .cache
         .pods
         .apply(&Key::new("team-a", "llm-w-0"), &observe(pod));
-    let _pods = world.pulse("pods");
-    let counts = &world.counts;
+    let _pods = context.cache.pulse("pods");
+    let counts = &context.counts;
     let took = Duration::from_millis(3);
     counts.reconciled(Looked::Behind, took);
     counts.cycled(took);
@@ -255,8 +261,8 @@ async fn who_stands_by_says_so() {
 #[tokio::test(start_paused = true)]
 async fn who_stands_by_says_how_old_what_its_webhook_knows_is() {
     let (leading, _heard) = leading();
-    let _namespaces = leading.world.pulse("namespaces");
-    let webhook = Readiness::of(Identity::default(), leading.world);
+    let _namespaces = leading.context.cache.pulse("namespaces");
+    let webhook = Readiness::of(Identity::default(), leading.context);
     tokio::time::advance(Duration::from_secs(200)).await;
     let text = text(None, Some(&webhook), &Identity::default())
         .await
@@ -269,7 +275,7 @@ async fn who_stands_by_says_how_old_what_its_webhook_knows_is() {
 #[tokio::test(start_paused = true)]
 async fn how_long_the_longest_look_takes_is_told() {
     let (leading, _heard) = leading();
-    let work = &leading.world.work;
+    let work = &leading.context.work;
     for name in ["a", "b"] {
         work.add(Key::new("ns", name));
     }

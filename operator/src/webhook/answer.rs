@@ -4,7 +4,7 @@ use kube::core::Status;
 use kube::core::admission::AdmissionResponse;
 use trellis_api::Reason;
 
-use crate::policy::shown;
+use crate::controller::policies::shown;
 
 /// Characters of a warning: the API server cuts what is longer.
 const WARNING: usize = 256;

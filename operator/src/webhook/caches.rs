@@ -11,10 +11,10 @@ use tracing::{error, info};
 use trellis_api::{ClusterJobPolicy, JobPolicy, QuotaPolicy, RuntimeProfile, TrainingQueue};
 use trellis_policies::cedar::Loader;
 
-use crate::policy::keep_policies;
+use crate::context::Context;
+use crate::controller::policies::keep_policies;
 use crate::tasks::Tasks;
 use crate::watch::{SlimNamespace, SlimService, Unhealthy};
-use crate::world::World;
 
 /// Kinds that are watched by who does not lead, beside policies.
 const WATCHES: usize = 6;
@@ -22,17 +22,17 @@ const WATCHES: usize = 6;
 /// What is known now. Clones are the same.
 #[derive(Clone, Debug)]
 pub(super) struct Caches {
-    now: Arc<RwLock<Arc<World>>>,
+    now: Arc<RwLock<Arc<Context>>>,
     /// What the leader knows, once we lead.
-    leads: watch::Sender<Option<Arc<World>>>,
+    leads: watch::Sender<Option<Arc<Context>>>,
 }
 
 impl Default for Caches {
     /// Nothing is known.
     fn default() -> Self {
-        let (world, _) = World::of(Unhealthy::default(), WATCHES);
+        let (context, _) = Context::of(Unhealthy::default(), WATCHES);
         Self {
-            now: Arc::new(RwLock::new(world)),
+            now: Arc::new(RwLock::new(context)),
             leads: watch::Sender::default(),
         }
     }
@@ -41,45 +41,45 @@ impl Default for Caches {
 impl Caches {
     /// This is known, and stays so.
     #[cfg(test)]
-    pub(super) fn of(world: Arc<World>) -> Self {
+    pub(super) fn of(context: Arc<Context>) -> Self {
         let caches = Self::default();
-        *caches.now.write() = world;
+        *caches.now.write() = context;
         caches
     }
 
     /// What is known now.
-    pub(super) fn world(&self) -> Arc<World> {
+    pub(super) fn context(&self) -> Arc<Context> {
         self.now.read().clone()
     }
 
     /// True once all is known that an answer hangs on.
     pub(super) fn is_complete(&self) -> bool {
-        let world = self.world();
-        world.is_synced() && world.policies.active().is_some()
+        let context = self.context();
+        context.cache.is_synced() && context.cache.policies.active().is_some()
     }
 
     /// We lead, and this is what is known from now on.
-    pub(super) fn lead(&self, world: Arc<World>) {
-        self.leads.send_replace(Some(world));
+    pub(super) fn lead(&self, context: Arc<Context>) {
+        self.leads.send_replace(Some(context));
     }
 
     /// Keeps it up to date. Returns if that is not possible any more.
     pub(super) async fn keep(self, client: Client, loader: Loader) {
-        let world = self.world();
+        let context = self.context();
         let mut tasks = Tasks::default();
-        tasks.watch::<TrainingQueue>(&client, None, &world);
-        tasks.watch::<SlimNamespace>(&client, None, &world);
-        tasks.watch::<PriorityClass>(&client, None, &world);
-        tasks.watch::<SlimService>(&client, None, &world);
-        tasks.watch::<RuntimeProfile>(&client, None, &world);
-        tasks.watch::<QuotaPolicy>(&client, None, &world);
-        tasks.watch::<ClusterJobPolicy>(&client, None, &world);
-        tasks.watch::<JobPolicy>(&client, None, &world);
-        tasks.start("the policies", keep_policies(world, loader));
+        tasks.watch::<TrainingQueue>(&client, None, &context);
+        tasks.watch::<SlimNamespace>(&client, None, &context);
+        tasks.watch::<PriorityClass>(&client, None, &context);
+        tasks.watch::<SlimService>(&client, None, &context);
+        tasks.watch::<RuntimeProfile>(&client, None, &context);
+        tasks.watch::<QuotaPolicy>(&client, None, &context);
+        tasks.watch::<ClusterJobPolicy>(&client, None, &context);
+        tasks.watch::<JobPolicy>(&client, None, &context);
+        tasks.start("the policies", keep_policies(context, loader));
         let mut leads = self.leads.subscribe();
         tokio::select! {
             ended = tasks.first_end() => return error!(why = ended, "the webhook knows nothing any more"),
-            world = complete(&mut leads) => *self.now.write() = world,
+            context = complete(&mut leads) => *self.now.write() = context,
         }
         drop(tasks);
         info!("the admission webhook answers from what the leader knows");
@@ -89,12 +89,12 @@ impl Caches {
 }
 
 /// What the leader knows, once that is all there is.
-async fn complete(leads: &mut watch::Receiver<Option<Arc<World>>>) -> Arc<World> {
+async fn complete(leads: &mut watch::Receiver<Option<Arc<Context>>>) -> Arc<Context> {
     let led = leads.wait_for(Option::is_some).await;
-    let Some(world) = led.ok().and_then(|world| world.clone()) else {
+    let Some(context) = led.ok().and_then(|context| context.clone()) else {
         return std::future::pending().await;
     };
-    world.synced().await;
-    world.policies.loaded().await;
-    world
+    context.cache.synced().await;
+    context.cache.policies.loaded().await;
+    context
 }

@@ -6,26 +6,32 @@ use kube::core::ObjectMeta;
 use serde_json::json;
 use trellis_api::TrainingQueue;
 
+use crate::context::Context;
 use crate::key::Key;
 use crate::watch::{SlimNamespace, Unhealthy};
-use crate::world::World;
 
 /// One namespace, `ns`, with a default queue, and no policies yet.
-pub(super) fn world() -> Arc<World> {
-    let (world, _) = World::of(Unhealthy::default(), 0);
+pub(super) fn context() -> Arc<Context> {
+    let (context, _) = Context::of(Unhealthy::default(), 0);
     let meta = ObjectMeta {
         name: Some("ns".to_owned()),
         resource_version: Some("1".to_owned()),
         ..ObjectMeta::default()
     };
     let namespace = SlimNamespace { metadata: meta };
-    world.namespaces.observed(Key::new("", "ns"), namespace);
+    context
+        .cache
+        .namespaces
+        .observed(Key::new("", "ns"), namespace);
     let queue: TrainingQueue = serde_json::from_value(json!({
         "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingQueue",
         "metadata": {"name": "default", "uid": "q", "resourceVersion": "1"},
         "spec": {"namespaceSelector": {}, "defaultFor": {}},
     }))
     .unwrap();
-    world.queues.observed(Key::new("", "default"), queue);
-    world
+    context
+        .cache
+        .queues
+        .observed(Key::new("", "default"), queue);
+    context
 }

@@ -22,7 +22,13 @@ pub(super) fn judge(by: &Judge, request: Request) -> Judged {
     if let Some(why) = unknown(by, &job) {
         return Judged::of_itself(Answer::undecided(&why));
     }
-    let foreseen = foresee(&by.world, job, requester, by.policies.clone(), &by.settings);
+    let foreseen = foresee(
+        &by.context.cache,
+        job,
+        requester,
+        by.policies.clone(),
+        &by.settings,
+    );
     match foreseen.held {
         None => Judged::of_itself(Answer::allowed(foreseen.warnings)),
         Some(held) if held.is_refused() => Judged {
@@ -38,14 +44,14 @@ pub(super) fn judge(by: &Judge, request: Request) -> Judged {
 /// What is not known that everything hangs on. To refuse a job for that would be wrong: its
 /// namespace may have been created with it.
 fn unknown(by: &Judge, job: &TrainingJob) -> Option<String> {
-    if !by.world.is_synced() {
+    if !by.context.cache.is_synced() {
         return Some("the cluster has not been read yet".to_owned());
     }
-    if let Some(kind) = by.world.unseen() {
+    if let Some(kind) = by.context.cache.unseen() {
         return Some(format!("what is known of {kind} is minutes old"));
     }
     let namespace = job.metadata.namespace.as_deref().unwrap_or_default();
-    let known = by.world.namespaces.get(&Key::new("", namespace));
+    let known = by.context.cache.namespaces.get(&Key::new("", namespace));
     let is_new = || format!("the namespace {namespace:?} has not been seen yet");
     known.is_none().then(is_new)
 }

@@ -10,12 +10,12 @@ use trellis_policies::cedar::{Loader, Policies};
 use super::answer::Answer;
 use super::review::{self, Request};
 use super::{job, policy, profile, quota};
-use crate::world::World;
+use crate::context::Context;
 
 /// By what it is decided.
 #[derive(Clone)]
 pub(super) struct Judge {
-    pub(super) world: Arc<World>,
+    pub(super) context: Arc<Context>,
     /// The policies that decide.
     pub(super) policies: Option<Arc<Policies>>,
     pub(super) loader: Loader,

@@ -34,8 +34,8 @@ use trellis_compiler::Settings;
 use trellis_policies::cedar::Loader;
 
 use crate::clients::Clients;
+use crate::context::Context;
 use crate::serve::{Certificate, Identity, Keeper, Tls, What, Whom};
-use crate::world::World;
 use caches::Caches;
 #[cfg(test)]
 pub(crate) use metrics::told;
@@ -229,8 +229,8 @@ impl Webhook {
 
     /// From now on, once all is known there, it answers from what the leader knows: nothing is
     /// watched twice.
-    pub fn look_at(&self, world: Arc<World>) {
-        self.caches.lead(world);
+    pub fn look_at(&self, context: Arc<Context>) {
+        self.caches.lead(context);
     }
 
     /// Ends it so that no request fails: it says that it is not ready, answers on until that is
@@ -254,8 +254,8 @@ pub struct Readiness {
 impl Readiness {
     /// Of one that knows this.
     #[cfg(test)]
-    pub(crate) fn of(identity: Identity, world: Arc<World>) -> Self {
-        let caches = Caches::of(world);
+    pub(crate) fn of(identity: Identity, context: Arc<Context>) -> Self {
+        let caches = Caches::of(context);
         Self { identity, caches }
     }
 
@@ -275,13 +275,13 @@ impl Readiness {
     /// The kind of which nothing has been heard for so long that no job is judged by what is known.
     #[must_use]
     pub fn unseen(&self) -> Option<String> {
-        self.caches.world().unseen()
+        self.caches.context().cache.unseen()
     }
 
     /// How long ago each of its watches last showed that it lives.
     #[must_use]
     pub fn watch_ages(&self) -> BTreeMap<String, Duration> {
-        self.caches.world().watch_ages()
+        self.caches.context().cache.watch_ages()
     }
 }
 

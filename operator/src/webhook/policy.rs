@@ -10,7 +10,7 @@ use super::answer::Answer;
 use super::judge::{self, Judge, Judged};
 use super::review::Request;
 use crate::controller::does_not_decode;
-use crate::policy::problems;
+use crate::controller::policies::problems;
 
 pub(super) fn judge<K>(by: &Judge, request: Request) -> Judged
 where

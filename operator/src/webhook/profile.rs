@@ -29,7 +29,7 @@ pub(super) fn judge(by: &Judge, request: Request) -> Judged {
 /// That jobs which name none would wait. To take the default from one to the other is two writes,
 /// so that it is not refused.
 fn another_default(by: &Judge, name: &str, known: &KnownProfile) -> Option<String> {
-    let all = by.world.profiles.defaults();
+    let all = by.context.cache.profiles.defaults();
     let mut names: BTreeSet<&str> = all.keys().map(String::as_str).collect();
     names.insert(name);
     let names: Vec<&str> = names.into_iter().collect();

@@ -6,7 +6,7 @@ use trellis_policies::quota::{QuotaPolicies, Unusable};
 use super::answer::Answer;
 use super::judge::{self, Judged};
 use super::review::Request;
-use crate::quota::takes_no_effect;
+use crate::controller::quotas::takes_no_effect;
 
 pub(super) fn judge(request: Request) -> Judged {
     let fault = match judge::object::<QuotaPolicy>(request) {

@@ -29,8 +29,8 @@ use crate::endpoint::Failure;
 use crate::endpoint::access::Wants;
 use crate::endpoint::admission::{self, Admission};
 use crate::endpoint::fair::{Fair, FairTurn};
-use crate::policy::share;
 use crate::serve::{self, Identity, Limits, Shown};
+use crate::turns::share;
 
 /// Path of reviews.
 pub(super) const PATH: &str = "/validate";
@@ -161,8 +161,8 @@ impl Server {
             return Ok(asked.told());
         }
         tokio::time::sleep(BEHIND).await;
-        let world = self.caches.world();
-        world.policies.settled(&asked.about.namespace).await;
+        let context = self.caches.context();
+        context.cache.policies.settled(&asked.about.namespace).await;
         let again = self.look(&body, from).await?;
         Ok(again.map_or_else(|| (Kind::Other, self.busy()), Asked::told))
     }
@@ -177,7 +177,7 @@ impl Server {
         let Ok(Some((turn, core))) = tokio::time::timeout(CORE, turns).await else {
             return Ok(None);
         };
-        let world = self.caches.world();
+        let context = self.caches.context();
         let cores = self.cores.clone();
         // A decision that is no longer waited for holds no more than one core, and gives it to the
         // next after each slice.
@@ -185,9 +185,9 @@ impl Server {
             let cores = cores.clone();
             async move { cores.acquire(from).await.ok() }
         };
-        let policies = share(world.policies.active(), Some(core), acquire);
+        let policies = share(context.cache.policies.active(), Some(core), acquire);
         let judge = Judge {
-            world,
+            context,
             policies,
             loader: self.loader.clone(),
             settings: self.settings.clone(),
@@ -319,7 +319,7 @@ async fn ready(State(server): State<Arc<Server>>) -> Result<&'static str, Failur
         "it is told to stop"
     } else if !server.caches.is_complete() {
         "the cluster has not been read yet"
-    } else if server.caches.world().unseen().is_some() {
+    } else if server.caches.context().cache.unseen().is_some() {
         "the cluster has not been heard of for minutes"
     } else {
         return Ok("ok");

@@ -16,13 +16,13 @@ use trellis_policies::cedar::PolicyObject;
 use trellis_policies::quota::{QueueQuota, QuotaPolicies};
 
 use super::policies::PolicyFiles;
+use crate::cache::Profiles;
 use crate::cli::node;
 use crate::key::Key;
 use crate::watch::{
     SlimClaim, SlimDaemonSet, SlimDeviceClass, SlimNamespace, SlimNode, SlimPod, SlimStorageClass,
     SlimVolume,
 };
-use crate::world::Profiles;
 
 /// The kinds that a plan depends on: version, kind, and the name by which
 /// `kubectl get` has it. The documents are held to it.

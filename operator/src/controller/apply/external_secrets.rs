@@ -8,20 +8,20 @@ use trellis_api::external_secret::ExternalSecret;
 use trellis_compiler::CompiledJob;
 
 use super::Place;
+use crate::cache::Cache;
 use crate::commands::{Commands, WriteError};
 use crate::controller::Held;
 use crate::key::Key;
 use crate::scheduling::is_there;
-use crate::world::World;
 
 /// The ExternalSecrets, and no others of the job's. Where the cluster does not know the
 /// kind there are none, which their readiness tells.
 pub(super) async fn apply(
     place: &Place<'_>,
-    world: &World,
+    cache: &Cache,
     compiled: &CompiledJob,
 ) -> Result<Option<Held>, WriteError> {
-    if !world.external_secrets.is_known() {
+    if !cache.external_secrets.is_known() {
         return Ok(None);
     }
     let mut conflict = None;
@@ -29,28 +29,28 @@ pub(super) async fn apply(
     for secret in compiled.external_secrets() {
         let name = secret.metadata.name.as_deref().unwrap_or_default();
         let key = Key::new(&place.key.namespace, name);
-        let objects = &world.external_secrets.objects;
+        let objects = &cache.external_secrets.objects;
         let in_the_way = place.child(&key, || secret.clone(), objects).await?;
         if in_the_way.is_none() {
-            world.external_secrets.found(place.key, &key);
+            cache.external_secrets.found(place.key, &key);
         }
         conflict = conflict.or(in_the_way);
         wanted.insert(key);
     }
     let is_wanted = |key: &Key| wanted.contains(key);
-    remove(place.commands, world, place.key, place.uid, is_wanted).await?;
+    remove(place.commands, cache, place.key, place.uid, is_wanted).await?;
     Ok(conflict)
 }
 
 /// Removes those of the job's that are not wanted, and with them their Secrets.
 pub(super) async fn remove(
     commands: &Commands,
-    world: &World,
+    cache: &Cache,
     job: &Key,
     uid: &str,
     is_wanted: impl Fn(&Key) -> bool,
 ) -> Result<(), WriteError> {
-    for (key, object) in world.external_secrets.of(job) {
+    for (key, object) in cache.external_secrets.of(job) {
         if !is_wanted(&key) && is_there(Some(object.as_ref()), uid) {
             let own = object.meta().uid.clone().unwrap_or_default();
             info!(%job, external_secret = %key.name, "an ExternalSecret that is not wanted is removed");

@@ -6,25 +6,25 @@ use trellis_api::names;
 use trellis_compiler::CompiledJob;
 
 use super::Place;
+use crate::cache::Cache;
 use crate::commands::WriteError;
 use crate::controller::Held;
 use crate::controller::dereference::Surrounded;
 use crate::key::Key;
-use crate::world::World;
 
 impl Place<'_> {
     /// The hostfile, where the framework has one.
     pub(super) async fn hosts(
         &self,
         compiled: &CompiledJob,
-        world: &World,
+        cache: &Cache,
     ) -> Result<Option<Held>, WriteError> {
         if !compiled.has_hosts() {
             return Ok(None);
         }
         let key = Key::new(&self.key.namespace, &names::hosts(&self.key.name));
         let wanted = || compiled.config_maps().pop().unwrap_or_default();
-        self.child(&key, wanted, &world.config_maps).await
+        self.child(&key, wanted, &cache.config_maps).await
     }
 
     /// The Secret with the job's key, made once. We may create Secrets, and not read them:

@@ -18,14 +18,14 @@ use trellis_api::{
 use trellis_policies::cedar::{Loader, ObjectKey, Policies, PolicyObject};
 
 use super::*;
+use crate::context::Context;
 use crate::controller::dereference;
 use crate::scheduling::fixtures::{policies, spec_with};
 use crate::watch::SlimNamespace;
-use crate::world::World;
 
-/// A world with one job, "ns/j", and what it is built from.
+/// A context whose cache has the job "ns/j" and what it is built from.
 struct Case {
-    world: Arc<World>,
+    context: Arc<Context>,
     version: u64,
 }
 
@@ -33,7 +33,7 @@ impl Case {
     /// With a default queue, and these fields in the job's spec.
     fn new(more: Value) -> Self {
         let mut case = Self {
-            world: World::new().0,
+            context: Context::new().0,
             version: 0,
         };
         let spec = spec_with(more);
@@ -43,10 +43,10 @@ impl Case {
             "spec": spec,
         }))
         .unwrap();
-        case.world.jobs.observed(key(), job);
+        case.context.cache.jobs.observed(key(), job);
         case.namespace(json!({}));
         case.queue("default", json!({}));
-        case.world.policies.replace(policies());
+        case.context.cache.policies.replace(policies());
         case
     }
 
@@ -66,7 +66,10 @@ impl Case {
         .unwrap();
         queue.metadata.generation = version.parse().ok();
         queue.spec.namespace_selector = Some(Default::default());
-        self.world.queues.observed(Key::new("", name), queue);
+        self.context
+            .cache
+            .queues
+            .observed(Key::new("", name), queue);
     }
 
     /// The namespace of the job has these labels.
@@ -75,17 +78,18 @@ impl Case {
             "metadata": {"name": "ns", "uid": "ns", "resourceVersion": self.next(), "labels": labels},
         }))
         .unwrap();
-        self.world
+        self.context
+            .cache
             .namespaces
             .observed(Key::new("", "ns"), namespace);
     }
 
     fn namespace_is_not_shown(&self) {
-        self.world.namespaces.remove(&Key::new("", "ns"));
+        self.context.cache.namespaces.remove(&Key::new("", "ns"));
     }
 
     fn delete_queue(&self, name: &str) {
-        self.world.queues.deleted(&Key::new("", name), name);
+        self.context.cache.queues.deleted(&Key::new("", name), name);
     }
 
     /// The cluster's default profile has this variable.
@@ -101,19 +105,26 @@ impl Case {
         }))
         .unwrap();
         profile.spec.global_default = Some(true);
-        self.world.profiles.take(name, profile.into());
+        self.context.cache.profiles.take(name, profile.into());
     }
 
     /// The job's status says that it is at this attempt, with this profile.
     fn status(&mut self, attempt: i64, profile: Option<JobProfile>) {
-        let mut job = self.world.jobs.get(&key()).unwrap().as_ref().clone();
+        let mut job = self
+            .context
+            .cache
+            .jobs
+            .get(&key())
+            .unwrap()
+            .as_ref()
+            .clone();
         job.metadata.resource_version = Some(self.next());
         job.status = Some(TrainingJobStatus {
             attempt: Some(attempt),
             profile,
             ..TrainingJobStatus::default()
         });
-        self.world.jobs.observed(key(), job);
+        self.context.cache.jobs.observed(key(), job);
     }
 
     /// The profile that is told of, and the hash of what its children are kept as.
@@ -130,8 +141,8 @@ impl Case {
     }
 
     fn look(&self) -> Surrounded {
-        let job = self.world.jobs.get(&key()).unwrap();
-        dereference::job(&self.world, &key(), job)
+        let job = self.context.cache.jobs.get(&key()).unwrap();
+        dereference::job(&self.context.cache, &key(), job)
     }
 
     /// Queue and priority of what the job becomes.
@@ -162,14 +173,21 @@ impl Case {
             .unwrap(),
         );
         group.status.as_mut().unwrap().phase = Some(phase);
-        self.world.pod_groups.observed(key(), group);
+        self.context.cache.pod_groups.observed(key(), group);
     }
 
     fn becomes(&mut self, phase: PodGroupPhase) {
-        let mut group = self.world.pod_groups.get(&key()).unwrap().as_ref().clone();
+        let mut group = self
+            .context
+            .cache
+            .pod_groups
+            .get(&key())
+            .unwrap()
+            .as_ref()
+            .clone();
         group.metadata.resource_version = Some(self.next());
         group.status.as_mut().unwrap().phase = Some(phase);
-        self.world.pod_groups.observed(key(), group);
+        self.context.cache.pod_groups.observed(key(), group);
     }
 }
 

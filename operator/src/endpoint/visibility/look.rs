@@ -13,12 +13,12 @@ use super::explain::{self, Beside, Explainer, Priorities};
 use super::forecasts::Forecasts;
 use super::page::Page;
 use super::{jobs, nodes, queues};
+use crate::context::Context;
 use crate::endpoint::admission::Turn;
 use crate::endpoint::told::Told;
 use crate::endpoint::{FRESH, Failure, Overview, ask};
 use crate::key::Key;
 use crate::scheduling::{Feed, QueueReport, external};
-use crate::world::World;
 
 /// So long one that nobody asks for any more is kept: with many jobs it is large.
 const KEPT: Duration = Duration::from_secs(15);
@@ -29,7 +29,7 @@ pub(in crate::endpoint) struct Look {
     at: Instant,
     /// What it took to be told, and then to be worked out.
     took: parking_lot::Mutex<Duration>,
-    world: Arc<World>,
+    context: Arc<Context>,
     snapshot: Arc<Snapshot>,
     reports: BTreeMap<QueueName, QueueReport>,
     forecast: Option<Arc<Forecast>>,
@@ -44,11 +44,11 @@ pub(in crate::endpoint) struct Look {
 
 impl Look {
     /// Asks the scheduler.
-    async fn new(world: Arc<World>, forecasts: &Forecasts) -> Result<Self, Failure> {
+    async fn new(context: Arc<Context>, forecasts: &Forecasts) -> Result<Self, Failure> {
         let began = Instant::now();
         let (answer, reports) = oneshot::channel();
-        world.tell(Feed::AskQueues(answer));
-        let snapshot = ask(&world).await?;
+        context.tell(Feed::AskQueues(answer));
+        let snapshot = ask(&context).await?;
         let reports = reports.await.map_err(|_| Failure::unavailable())?;
         let at = Instant::now();
         let took = at.duration_since(began);
@@ -56,7 +56,7 @@ impl Look {
         Ok(Self {
             at,
             took: parking_lot::Mutex::new(took),
-            world,
+            context,
             snapshot,
             reports,
             forecast,
@@ -109,9 +109,9 @@ impl Look {
                 snapshot: &self.snapshot,
                 positions: self.positions(),
                 forecast: self.forecast.as_deref(),
-                job: |key: &_| self.world.jobs.get(key),
-                external_gang: |key: &_| jobs::ExternalGang::find(&self.world, key),
-                queue: |name: &_| self.world.queues.get(name),
+                job: |key: &_| self.context.cache.jobs.get(key),
+                external_gang: |key: &_| jobs::ExternalGang::find(&self.context.cache, key),
+                queue: |name: &_| self.context.cache.queues.get(name),
             };
             Page::new(self.now(), facts.rows())
         })
@@ -120,7 +120,7 @@ impl Look {
     /// Queues.
     pub(super) fn queues(&self) -> &Page<QueueState> {
         self.queues.get_or_init(|| {
-            let all = self.world.queues.all();
+            let all = self.context.cache.queues.all();
             let rows = queues::rows(&all, &self.reports, &self.snapshot);
             Page::new(self.now(), rows)
         })
@@ -130,7 +130,7 @@ impl Look {
     pub(super) fn nodes(&self) -> &Page<NodeState> {
         self.nodes.get_or_init(|| {
             let created = |name: &str| {
-                let node = self.world.nodes.get(&Key::new("", name))?;
+                let node = self.context.cache.nodes.get(&Key::new("", name))?;
                 node.metadata.creation_timestamp.clone()
             };
             Page::new(self.now(), nodes::rows(&self.snapshot, created))
@@ -153,8 +153,8 @@ impl Look {
                     &look.snapshot,
                     look.positions(),
                     look.forecast.as_deref(),
-                    &look.world.device_classes.all(),
-                    || look.world.nodes.all(),
+                    &look.context.cache.device_classes.all(),
+                    || look.context.cache.nodes.all(),
                 )))
             };
             look.waiting.get_or_init(make).clone()
@@ -176,11 +176,15 @@ impl Look {
                 snapshot: &look.snapshot,
                 positions: look.positions(),
                 forecast: look.forecast.as_deref(),
-                job: look.world.jobs.get(&job),
-                external_gang: jobs::ExternalGang::find(&look.world, &job),
-                pod_group: look.world.pod_groups.get(&external::pod_group(&job)),
-                classes: &look.world.device_classes.all(),
-                nodes: &|| look.world.nodes.all(),
+                job: look.context.cache.jobs.get(&job),
+                external_gang: jobs::ExternalGang::find(&look.context.cache, &job),
+                pod_group: look
+                    .context
+                    .cache
+                    .pod_groups
+                    .get(&external::pod_group(&job)),
+                classes: &look.context.cache.device_classes.all(),
+                nodes: &|| look.context.cache.nodes.all(),
             };
             let told = explainer.explain(&job, &beside)?;
             let priorities = explain::priorities(&told, &look.snapshot);
@@ -200,15 +204,18 @@ pub(in crate::endpoint) struct Looks {
 impl Looks {
     /// What is known now, or was some seconds ago. One at a time works it out, to its end, even
     /// if who asked has gone: the next has it then.
-    pub(in crate::endpoint) async fn now(&self, world: &Arc<World>) -> Result<Arc<Look>, Failure> {
+    pub(in crate::endpoint) async fn now(
+        &self,
+        context: &Arc<Context>,
+    ) -> Result<Arc<Look>, Failure> {
         let (last, forecasts) = (self.last.clone(), self.forecasts.clone());
-        let (world, kept) = (world.clone(), self.last.clone());
+        let (context, kept) = (context.clone(), self.last.clone());
         let renewed = tokio::spawn(async move {
             let mut last = last.lock_owned().await;
             if let Some(last) = last.as_ref().filter(|last| last.is_fresh()) {
                 return Ok(last.clone());
             }
-            let look = Arc::new(Look::new(world, &forecasts).await?);
+            let look = Arc::new(Look::new(context, &forecasts).await?);
             *last = Some(look.clone());
             tokio::spawn(forget(kept, Arc::downgrade(&look)));
             Ok(look)
@@ -241,9 +248,9 @@ mod tests {
         Arc::new(turns.try_acquire_owned().unwrap())
     }
 
-    /// A world whose scheduler knows nothing.
-    fn world(asked: Arc<AtomicUsize>) -> Arc<World> {
-        let (world, mut heard) = World::new();
+    /// A context whose scheduler has heard nothing.
+    fn context(asked: Arc<AtomicUsize>) -> Arc<Context> {
+        let (context, mut heard) = Context::new();
         tokio::spawn(async move {
             loop {
                 for feed in heard.next().await {
@@ -258,12 +265,12 @@ mod tests {
                 }
             }
         });
-        world
+        context
     }
 
     #[tokio::test]
     async fn work_holds_its_turn_when_nobody_waits_for_it_any_more() {
-        let look = Looks::default().now(&world(Arc::default())).await;
+        let look = Looks::default().now(&context(Arc::default())).await;
         let look = look.ok().unwrap();
         let turn = turn();
         let held = Arc::downgrade(&turn);
@@ -282,7 +289,7 @@ mod tests {
 
     #[tokio::test]
     async fn who_waits_to_be_explained_takes_no_turn_of_others_work() {
-        let look = Looks::default().now(&world(Arc::default())).await;
+        let look = Looks::default().now(&context(Arc::default())).await;
         let look = look.ok().unwrap();
         let other = look.explainer.clone().lock_owned().await;
         let waits = look.explain(Key::new("a", "b"), turn());
@@ -297,9 +304,9 @@ mod tests {
     #[tokio::test]
     async fn a_look_is_shared_while_it_is_new_and_let_go_of_when_nobody_asks() {
         let asked = Arc::new(AtomicUsize::new(0));
-        let world = world(asked.clone());
+        let context = context(asked.clone());
         let looks = Looks::default();
-        let (one, other) = tokio::join!(looks.now(&world), looks.now(&world));
+        let (one, other) = tokio::join!(looks.now(&context), looks.now(&context));
         let (one, other) = (one.ok().unwrap(), other.ok().unwrap());
         assert!(Arc::ptr_eq(&one, &other));
         assert_eq!(asked.load(Ordering::SeqCst), 1);
@@ -309,7 +316,7 @@ mod tests {
         drop((one, other));
         tokio::time::pause();
         tokio::time::sleep(FRESH.saturating_mul(2)).await;
-        let next = looks.now(&world).await.ok().unwrap();
+        let next = looks.now(&context).await.ok().unwrap();
         assert_eq!(asked.load(Ordering::SeqCst), 2, "the first was old");
         assert!(kept.upgrade().is_none(), "the next has taken its place");
         let kept = Arc::downgrade(&next);

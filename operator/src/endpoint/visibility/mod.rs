@@ -69,14 +69,14 @@ pub(super) async fn answer(
             false => Some(caller.turn()?),
         };
         // One that stands by is none to be discovered.
-        let world = endpoint.world()?;
+        let context = endpoint.context()?;
         match (asked, turn) {
             (Asked::Document(document), _) => discovery::answer(&document),
             (Asked::Object(_), None) => Err(Failure::unavailable()),
             (Asked::Object(object), Some(turn)) => {
                 object.is_supported()?;
                 let format = object.format;
-                let look = endpoint.looks.now(&world).await?;
+                let look = endpoint.looks.now(&context).await?;
                 let bytes = match object.served.plural {
                     plural if plural == Explanation::SERVED.plural => {
                         explained(&object, &look, turn, &caller, &user).await?

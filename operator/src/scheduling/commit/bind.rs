@@ -92,7 +92,7 @@ impl Committer {
             .clone()
             .into_iter()
             .partition(|(claim, _)| is_anothers(claim));
-        let mut stock = Stock::of(&self.world.storage(&job.namespace), &own);
+        let mut stock = Stock::of(&self.context.cache.storage(&job.namespace), &own);
         let others = promises.values().filter(|(other, _)| other != job);
         stock.taken = others.filter_map(|(_, volume)| volume.clone()).collect();
         let mut steps = choose(&own, &stock)?;
@@ -127,7 +127,7 @@ impl Committer {
 
     /// True if all claims are bound, and reached from where their pods are.
     pub(super) fn are_bound(&self, job: &Key, mounts: &Mounts) -> bool {
-        let stock = Stock::of(&self.world.storage(&job.namespace), mounts);
+        let stock = Stock::of(&self.context.cache.storage(&job.namespace), mounts);
         let steps = choose(mounts, &stock);
         steps.is_ok_and(|steps| steps.iter().all(|(_, step)| *step == Step::Bound))
     }
@@ -145,7 +145,7 @@ impl Committer {
         let mut failed = None;
         let mut told = false;
         loop {
-            let changed = self.world.storage_changes();
+            let changed = self.context.cache.storage_changes();
             let undo =
                 |stuck: Stuck| avoid(stuck.nodes, Outcome::Undo(stuck.reason, stuck.message));
             let mut awaited = None;
@@ -186,7 +186,7 @@ impl Committer {
             }
             let Some(claim) = awaited else {
                 if told {
-                    self.world.certificates.write().remove(job);
+                    self.context.certificates.write().remove(job);
                 }
                 return Ok(());
             };
@@ -215,8 +215,10 @@ impl Committer {
     /// does the rest, as for one that kube-scheduler gives (`GetBindVolumeToClaim`).
     async fn give(&self, claim: &Key, volume: &str, plan: &Plan) -> Result<(), WriteError> {
         let key = Key::new("", volume);
-        let (Some(of), Some(volume)) = (self.world.claims.get(claim), self.world.volumes.get(&key))
-        else {
+        let (Some(of), Some(volume)) = (
+            self.context.cache.claims.get(claim),
+            self.context.cache.volumes.get(&key),
+        ) else {
             return Ok(());
         };
         let patch = json!({
@@ -239,13 +241,13 @@ impl Committer {
             .patch_as(&path, volume.name(), names::SCHEDULER_MANAGER, &patch)
             .await?;
         info!(%claim, volume = volume.name(), plan = plan.hash, "the volume is given to the claim");
-        self.world.volume_answered(&key, given);
+        self.context.volume_answered(&key, given);
         Ok(())
     }
 
     /// A volume is asked for, for that node.
     async fn select(&self, claim: &Key, node: &str, plan: &Plan) -> Result<(), WriteError> {
-        let Some(of) = self.world.claims.get(claim) else {
+        let Some(of) = self.context.cache.claims.get(claim) else {
             return Ok(());
         };
         let patch = json!({"metadata": {
@@ -259,7 +261,7 @@ impl Committer {
             .patch_as(&path, &claim.name, names::SCHEDULER_MANAGER, &patch)
             .await?;
         info!(%claim, node, plan = plan.hash, "a volume is asked for");
-        self.world.claim_answered(claim, asked);
+        self.context.claim_answered(claim, asked);
         Ok(())
     }
 
@@ -267,7 +269,7 @@ impl Committer {
     fn tell_of(&self, job: &Key, claim: &str) {
         let message = format!("PersistentVolumeClaim {claim:?} is being bound");
         let told = Certificate::waits(Reason::BackingOff, message);
-        self.world.certificates.write().insert(job.clone(), told);
+        self.context.certificates.write().insert(job.clone(), told);
     }
 }
 

@@ -9,7 +9,10 @@ use crate::key::Key;
 impl Committer {
     /// Which of them is not there, or is going. The controller creates it again.
     pub(super) fn missing_child(&self, job: &Key, uid: &str, hosts: bool) -> Option<String> {
-        let (services, policies) = (&self.world.services, &self.world.network_policies);
+        let (services, policies) = (
+            &self.context.cache.services,
+            &self.context.cache.network_policies,
+        );
         let named = names::hosts(&job.name);
         let (kind, name) = if !is_there(services.get(job).as_deref(), uid) {
             ("Service", &*job.name)
@@ -26,7 +29,7 @@ impl Committer {
     }
 
     fn has_config_map(&self, key: &Key, uid: &str) -> bool {
-        is_there(self.world.config_maps.get(key).as_deref(), uid)
+        is_there(self.context.cache.config_maps.get(key).as_deref(), uid)
     }
 
     /// Nothing is promised to a job that lacks one of them. `hosts`: it has a hostfile.
@@ -47,8 +50,8 @@ mod tests {
 
     use super::*;
     use crate::commands::Commands;
+    use crate::context::Context;
     use crate::leader::Leadership;
-    use crate::world::World;
 
     fn child<K: serde::de::DeserializeOwned>(uid: &str, more: Value) -> K {
         let mut meta = json!({"name": "j", "namespace": "ns", "uid": "c", "resourceVersion": "1",
@@ -68,22 +71,26 @@ mod tests {
     ) -> String {
         let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
         let client = Client::try_from(nowhere).unwrap();
-        let (world, _) = World::new();
+        let (context, _) = Context::new();
         let job = Key::new("ns", "j");
         if let Some((uid, more)) = service {
-            world.services.observed(job.clone(), child(uid, more));
+            context
+                .cache
+                .services
+                .observed(job.clone(), child(uid, more));
         }
         if let Some((uid, more)) = policy {
-            world
+            context
+                .cache
                 .network_policies
                 .observed(job.clone(), child(uid, more));
         }
         if let Some((uid, more)) = hosts {
             let key = Key::new("ns", "j-hosts");
-            world.config_maps.observed(key, child(uid, more));
+            context.cache.config_maps.observed(key, child(uid, more));
         }
         let commands = Commands::new(client, Leadership::of_a_test());
-        let committer = Committer::new(Arc::clone(&world), commands);
+        let committer = Committer::new(Arc::clone(&context), commands);
         match committer.has_children(&job, "mine", true) {
             Ok(()) => String::new(),
             Err(Outcome::PutOff(Reason::ChildMissing, message)) => message,

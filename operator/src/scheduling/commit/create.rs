@@ -106,7 +106,7 @@ impl Committer {
         if let Err(outcome) = self.bind(job, plan, &mounts, until, stop).await {
             return outcome;
         }
-        let there = self.world.pods.of(job);
+        let there = self.context.cache.pods.of(job);
         let groups = run.job.compiled().groups();
         let templates: Vec<_> = groups.iter().map(CompiledGroup::template).collect();
         let mut missing = members(&templates, plan);
@@ -142,13 +142,13 @@ impl Committer {
     }
 
     fn count_placed(&self, job: &Key, run: &Run) {
-        let written = self.world.jobs.get(job);
+        let written = self.context.cache.jobs.get(job);
         let status = written.as_ref().and_then(|job| job.status.as_ref());
         let since = status.and_then(TrainingJobStatus::waits_since);
         let waited = Timestamp::now().duration_since(since.unwrap_or(run.submitted));
         let waited = Duration::try_from(waited).unwrap_or_default();
         let queue = run.job.compiled().queue();
-        self.world.counts.placed(job, queue, waited);
+        self.context.counts.placed(job, queue, waited);
     }
 
     /// Creates pods of a plan. None: they are there, all of them.
@@ -279,11 +279,11 @@ impl Committer {
     fn seen(&self, job: &Key, pod: &SlimPod) {
         let name = pod.metadata.name.as_deref().unwrap_or_default();
         let key = Key::new(&job.namespace, name);
-        if self.world.pods.created(&key, pod) {
-            self.world.tell(Feed::pod(key.clone(), pod));
+        if self.context.cache.pods.created(&key, pod) {
+            self.context.tell(Feed::pod(key.clone(), pod));
             // It may have ended between the two: whatever is told last counts.
-            if !self.world.pods.holds(&key) {
-                self.world.tell(Feed::PodGone(key));
+            if !self.context.cache.pods.holds(&key) {
+                self.context.tell(Feed::PodGone(key));
             }
         }
     }

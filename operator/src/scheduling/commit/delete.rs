@@ -43,16 +43,16 @@ impl Committer {
 
     /// A pod goes, whether or not the watch has shown it.
     pub(super) fn going(&self, pod: &Key, uid: &str) {
-        self.world.pods.deleting(pod, uid);
-        self.world.external_pods.deleting(pod, uid);
+        self.context.cache.pods.deleting(pod, uid);
+        self.context.cache.external_pods.deleting(pod, uid);
     }
 
     /// A pod is not there any more, whether or not the watch has shown it.
     pub(super) fn gone(&self, job: &Key, pod: Key, uid: &str) {
-        let external = self.world.external_pods.delete(&pod, uid).is_some();
-        if self.world.pods.delete(&pod, uid).is_some() || external {
-            self.world.tell(Feed::PodGone(pod));
-            self.world.touch(job.clone());
+        let external = self.context.cache.external_pods.delete(&pod, uid).is_some();
+        if self.context.cache.pods.delete(&pod, uid).is_some() || external {
+            self.context.tell(Feed::PodGone(pod));
+            self.context.touch(job.clone());
         }
     }
 }

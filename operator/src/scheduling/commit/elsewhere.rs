@@ -43,7 +43,7 @@ impl Committer {
     /// Some other nodes: those of the plan, then the first that there are.
     fn others(&self, plan: &Plan, node: &str) -> Vec<String> {
         let planned = plan.assignments.iter().map(|a| a.node.clone());
-        let nodes = self.world.nodes.all();
+        let nodes = self.context.cache.nodes.all();
         let all = nodes.iter().filter_map(|n| n.metadata.name.clone());
         let (planned, all): (BTreeSet<_>, BTreeSet<_>) = (planned.collect(), all.collect());
         let others = planned.iter().chain(all.difference(&planned));

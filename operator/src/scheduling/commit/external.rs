@@ -226,7 +226,7 @@ impl Committer {
         if let (Some(since), Some(queue)) = (wanted.since, &wanted.plan.queue) {
             let waited = Timestamp::now().duration_since(since);
             let waited = Duration::try_from(waited).unwrap_or_default();
-            self.world.counts.placed(unit, queue, waited);
+            self.context.counts.placed(unit, queue, waited);
         }
     }
 
@@ -242,7 +242,8 @@ impl Committer {
         self.bind(unit, plan, &wanted.mounts, until, stop).await?;
         let is_bound = |pod: &PlannedPod, node: &str| {
             let there = self
-                .world
+                .context
+                .cache
                 .external_pods
                 .get(&Key::new(&unit.namespace, &pod.name));
             there.is_some_and(|there| {
@@ -359,9 +360,13 @@ impl Committer {
         pod: &PlannedPod,
         judged: &JudgedSpec,
     ) -> Result<String, Outcome> {
-        let version = self.world.external_pods.version_with(key, &pod.uid, judged);
+        let version = self
+            .context
+            .cache
+            .external_pods
+            .version_with(key, &pod.uid, judged);
         version.ok_or_else(|| {
-            let there = self.world.external_pods.get(key);
+            let there = self.context.cache.external_pods.get(key);
             match there.is_some_and(|there| there.uid == pod.uid) {
                 true => has_changed(pod),
                 false => was_refused(pod, "it is gone"),
@@ -447,7 +452,7 @@ impl Committer {
         by: BoundBy<'_>,
     ) {
         let tell = |bound: &ExternalPod| {
-            self.world.tell(Feed::Pod {
+            self.context.tell(Feed::Pod {
                 pod: key.clone(),
                 uid: pod.uid.as_str().into(),
                 node: node.into(),
@@ -455,10 +460,11 @@ impl Committer {
                 leaves: None,
             });
         };
-        self.world
+        self.context
+            .cache
             .external_pods
             .bound(key, &pod.uid, node, by, tell);
-        self.world.tell(Feed::Look(unit.clone()));
+        self.context.tell(Feed::Look(unit.clone()));
     }
 
     /// The claims that pods of an external gang mount are given back what a plan has given them.

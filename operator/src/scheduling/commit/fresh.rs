@@ -48,7 +48,7 @@ impl Committer {
         stop: &CancellationToken,
     ) -> Result<(), Outcome> {
         self.await_policies(unit, by.at, stop).await?;
-        let policies = self.world.policies.active();
+        let policies = self.context.cache.policies.active();
         let now = policies.map(|policies| policies.version(&unit.namespace));
         if now.as_ref() != Some(&by.policies) {
             return Err(changed("policies"));
@@ -57,10 +57,10 @@ impl Committer {
     }
 
     fn quotas_are(&self, unit: &Key, quotas: u64) -> Result<(), Outcome> {
-        if self.world.quotas.version() == quotas {
+        if self.context.cache.quotas.version() == quotas {
             return Ok(());
         }
-        self.world.work.add(unit.clone());
+        self.context.work.add(unit.clone());
         Err(changed("quota policies"))
     }
 
@@ -71,8 +71,8 @@ impl Committer {
         stop: &CancellationToken,
     ) -> Result<(), Outcome> {
         let reached = async {
-            self.world.freshness.reached(since).await;
-            self.world.policies.settled(&unit.namespace).await;
+            self.context.cache.freshness.reached(since).await;
+            self.context.cache.policies.settled(&unit.namespace).await;
         };
         let mut reached = std::pin::pin!(reached);
         let mut has_said = false;
@@ -87,20 +87,20 @@ impl Committer {
             }
         }
         if has_said {
-            self.world.certificates.write().remove(unit);
+            self.context.certificates.write().remove(unit);
         }
         Ok(())
     }
 
     fn say_that_policies_lag(&self, unit: &Key) {
-        let lag = self.world.freshness.lag();
+        let lag = self.context.cache.freshness.lag();
         let message = format!("a place was found; {lag}");
         let told = Certificate::waits(Reason::CacheNotReady, message);
-        let mut certificates = self.world.certificates.write();
+        let mut certificates = self.context.certificates.write();
         let before = certificates.insert(unit.clone(), told.clone());
         drop(certificates);
         if before.as_ref() != Some(&told) {
-            self.world.work.add(unit.clone());
+            self.context.work.add(unit.clone());
         }
     }
 }

@@ -35,8 +35,8 @@ use super::open_plans::{OpenPlan, OpenPlans};
 use super::preflight::Preflight;
 use super::wish::Run;
 use crate::commands::{Commands, WriteError};
+use crate::context::Context;
 use crate::key::Key;
-use crate::world::World;
 
 use bind::Promises;
 pub use budgets::Kept;
@@ -91,7 +91,7 @@ impl From<WriteError> for Outcome {
 /// What a task needs.
 #[derive(Clone)]
 pub struct Committer {
-    world: Arc<World>,
+    context: Arc<Context>,
     commands: Commands,
     preflight: Arc<Preflight>,
     open_plans: Arc<OpenPlans>,
@@ -101,9 +101,9 @@ pub struct Committer {
 impl Committer {
     /// A committer for one leader.
     #[must_use]
-    pub fn new(world: Arc<World>, commands: Commands) -> Self {
+    pub fn new(context: Arc<Context>, commands: Commands) -> Self {
         Self {
-            world,
+            context,
             commands,
             preflight: Arc::default(),
             open_plans: Arc::default(),
@@ -120,10 +120,10 @@ impl Committer {
         }
     }
 
-    /// The world, for the newest objects.
+    /// What the tasks share: the cache has the newest objects.
     #[must_use]
-    pub fn world(&self) -> &Arc<World> {
-        &self.world
+    pub fn context(&self) -> &Arc<Context> {
+        &self.context
     }
 
     /// The door for writes.
@@ -164,13 +164,13 @@ impl Committer {
     }
 
     fn exceeded(&self, job: &Key, ask: &Ask, others: &[Ask]) -> Option<String> {
-        let all = self.world.resource_quotas.all();
+        let all = self.context.cache.resource_quotas.all();
         let here = |q: &&ResourceQuota| q.metadata.namespace.as_deref() == Some(&*job.namespace);
         namespace_quota::exceeded(all.iter().map(AsRef::as_ref).filter(here), ask, others)
     }
 
     fn rest(&self, job: &Key, plan: &OpenPlan) -> Ask {
-        plan.rest(&self.world.pods.of(job))
+        plan.rest(&self.context.cache.pods.of(job))
     }
 }
 

@@ -81,7 +81,11 @@ impl Committer {
             for (pod, volume) in pods.flat_map(|pod| volumes.keys().map(move |v| (pod.clone(), v)))
             {
                 let claim = format!("{pod}-{volume}");
-                let there = self.world.claims.get(&Key::new(&job.namespace, &claim));
+                let there = self
+                    .context
+                    .cache
+                    .claims
+                    .get(&Key::new(&job.namespace, &claim));
                 // That of the pod before goes with it.
                 let is_strange = there.is_some_and(|c| c.pod().is_none_or(|p| p.name != pod));
                 if is_strange {
@@ -98,17 +102,17 @@ impl Committer {
     /// Whether the policies of now have allowed the job. Those that have changed since are asked
     /// by the controller, which then wishes for it again or does not.
     pub(super) fn is_allowed(&self, job: &Key, run: &Run) -> Result<(), Outcome> {
-        if self.world.policies.still_allow(&run.job) {
+        if self.context.cache.policies.still_allow(&run.job) {
             return Ok(());
         }
-        self.world.work.add(job.clone());
+        self.context.work.add(job.clone());
         let message = "the policies have changed since it was decided that it may run";
         Err(Outcome::Again(message.to_owned()))
     }
 
     /// The plan that the gang was nominated for.
     fn nominated(&self, job: &Key) -> Option<Plan> {
-        let group = self.world.pod_groups.get(job)?;
+        let group = self.context.cache.pod_groups.get(job)?;
         let journal = group.status.as_ref()?;
         let nominated = journal.phase == Some(PodGroupPhase::Nominated);
         journal.plan.clone().filter(|_| nominated)

@@ -18,10 +18,10 @@ impl Committer {
     /// Takes back what the plan of that hash has given to claims of the job. A claim that is bound
     /// stays so.
     pub async fn unbind(&self, job: &Key, plan: &str) -> Result<(), Outcome> {
-        let Some(written) = self.world.jobs.get(job) else {
+        let Some(written) = self.context.cache.jobs.get(job) else {
             return Ok(());
         };
-        let claims = self.world.claims_of(&written);
+        let claims = self.context.cache.claims_of(&written);
         self.unbind_claims(&job.namespace, &claims, plan).await
     }
 
@@ -34,7 +34,7 @@ impl Committer {
     ) -> Result<(), Outcome> {
         for name in claims {
             let key = Key::new(namespace, name);
-            let claim = self.world.claims.get(&key);
+            let claim = self.context.cache.claims.get(&key);
             let Some(claim) = claim.filter(|claim| claim.is_free()) else {
                 continue;
             };
@@ -42,7 +42,7 @@ impl Committer {
                 let annotations = json!({SELECTED_NODE: null, names::PLAN: null});
                 self.unselect(&key, &claim, annotations).await?;
             }
-            let volumes = self.world.volumes.all().into_iter();
+            let volumes = self.context.cache.volumes.all().into_iter();
             for volume in volumes.filter(|v| v.plan() == Some(plan) && is_given(v, &claim)) {
                 self.take_back(&volume).await?;
             }
@@ -67,7 +67,7 @@ impl Committer {
             .patch_as(&path, &key.name, names::SCHEDULER_MANAGER, &patch)
             .await;
         match taken {
-            Ok(claim) => self.world.claim_answered(key, claim),
+            Ok(claim) => self.context.claim_answered(key, claim),
             Err(error) => given_up(error)?,
         }
         Ok(())
@@ -90,7 +90,7 @@ impl Committer {
         match taken {
             Ok(taken) => {
                 info!(volume = volume.name(), "the volume is taken back");
-                self.world
+                self.context
                     .volume_answered(&Key::new("", volume.name()), taken);
             }
             Err(error) => given_up(error)?,

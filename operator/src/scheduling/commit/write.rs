@@ -38,7 +38,7 @@ impl Committer {
             None => None,
         };
         let at = external_pods.as_ref().unwrap_or(job);
-        let Some(before) = self.world.pod_groups.get(at) else {
+        let Some(before) = self.context.cache.pod_groups.get(at) else {
             return again("the PodGroup is not there yet");
         };
         let is_its = match external_pods {
@@ -58,8 +58,8 @@ impl Committer {
         loop {
             let error = match write_status(&commands, &before, &status).await {
                 Ok(written) => {
-                    self.world.pod_groups.answered(at.clone(), written);
-                    self.world.touch(job.clone());
+                    self.context.cache.pod_groups.answered(at.clone(), written);
+                    self.context.touch(job.clone());
                     return Ok(());
                 }
                 Err(error) => error,
@@ -78,7 +78,7 @@ impl Committer {
             let now = self.reread(at).await?;
             match standing(now.as_deref(), &before, &status) {
                 Standing::Written => {
-                    self.world.touch(job.clone());
+                    self.context.touch(job.clone());
                     return Ok(());
                 }
                 Standing::Untouched if unknown => {
@@ -101,11 +101,14 @@ impl Committer {
                 self.commands.get(&job.namespace, &job.name).await;
             match read {
                 Ok(Some(now)) => {
-                    self.world.pod_groups.found(job.clone(), now.clone());
+                    self.context
+                        .cache
+                        .pod_groups
+                        .found(job.clone(), now.clone());
                     return Ok(Some(Arc::new(now)));
                 }
                 Ok(None) => {
-                    self.world.pod_groups.remove(job);
+                    self.context.cache.pod_groups.remove(job);
                     return Ok(None);
                 }
                 Err(error) => warn!(%job, %error, "the journal was not read"),

@@ -18,7 +18,7 @@ impl Driver {
     /// True if nothing may be decided now. Who waits is told, once, and those who
     /// come meanwhile.
     pub(super) fn is_blind(&mut self, touched: &BTreeSet<Key>) -> bool {
-        let unseen = self.committer.world().unseen();
+        let unseen = self.committer.context().cache.unseen();
         let changed = unseen != self.unseen;
         match (&self.unseen, &unseen) {
             (_, Some(kind)) if changed => {
@@ -68,9 +68,9 @@ impl Driver {
             // The engine has not said yet.
             None if external::is_external(job) => {}
             None => {
-                let world = self.committer.world();
-                world.certificates.write().remove(job);
-                world.work.add(job.clone());
+                let context = self.committer.context();
+                context.certificates.write().remove(job);
+                context.work.add(job.clone());
             }
         }
     }

@@ -22,10 +22,10 @@ impl Driver {
         let cycle = span!("decide").entered();
         let decisions = self.engine.cycle(gang::time(Timestamp::now()));
         drop(cycle);
-        let world = self.committer.world().clone();
-        world.counts.cycled(began.elapsed());
+        let context = self.committer.context().clone();
+        context.counts.cycled(began.elapsed());
         for decision in decisions {
-            world.counts.decided(decision.word());
+            context.counts.decided(decision.word());
             match decision {
                 Decision::Place {
                     gang: id,
@@ -87,9 +87,9 @@ impl Driver {
 
     /// Why a gang waits, in the words of the API.
     pub(super) fn told(&self, id: &GangId, certificate: &Refusal) -> Certificate {
-        let world = self.committer.world();
-        let classes = world.device_classes.all();
-        let nodes = || world.nodes.all();
+        let context = self.committer.context();
+        let classes = context.cache.device_classes.all();
+        let nodes = || context.cache.nodes.all();
         let (reason, mut message) = allocation::words(certificate, &classes, nodes);
         let run = self.gangs.get(&gang::job_of(id)).and_then(Gang::run);
         let claim = run.and_then(|run| volumes::one_node(&run.volumes, reason));
@@ -124,7 +124,7 @@ impl Driver {
             return false;
         }
         state.takes_suspects = true;
-        self.committer.world().tell(Feed::Look(job.clone()));
+        self.committer.context().tell(Feed::Look(job.clone()));
         true
     }
 
@@ -146,7 +146,7 @@ impl Driver {
     }
 
     fn is_nominated(&self, job: &Key) -> bool {
-        let group = self.committer.world().pod_groups.get(job);
+        let group = self.committer.context().cache.pod_groups.get(job);
         let phase = group.and_then(|g| g.status.as_ref()?.phase);
         phase == Some(PodGroupPhase::Nominated)
     }
@@ -205,14 +205,14 @@ impl Driver {
         if external::is_external(job) {
             return self.say_to_external_pods(job, certificate);
         }
-        let world = self.committer.world();
-        let mut certificates = world.certificates.write();
+        let context = self.committer.context();
+        let mut certificates = context.certificates.write();
         let before = certificates.get(job);
         let is_news = before.is_none_or(|before| !before.has_reason_of(&certificate));
         certificates.insert(job.clone(), certificate);
         drop(certificates);
         if is_news {
-            world.work.add(job.clone());
+            context.work.add(job.clone());
         }
     }
 }

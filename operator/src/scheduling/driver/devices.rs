@@ -9,7 +9,7 @@ impl Driver {
     /// Says anew why gangs wait that no node matches: the engine, which knows
     /// nothing of DeviceClasses, does not.
     pub(super) fn tell_of_devices(&mut self) {
-        if self.committer.world().device_classes.is_empty() {
+        if self.committer.context().cache.device_classes.is_empty() {
             return;
         }
         let waiting = self

@@ -101,7 +101,7 @@ impl Driver {
 
     pub(super) fn put_off(&mut self, job: &Key, reason: Reason, message: String) {
         info!(%job, %reason, why = %message, "put off");
-        self.committer.world().counts.put_off(reason);
+        self.committer.context().counts.put_off(reason);
         self.withdraw(job);
         self.write(job, move |before| {
             journal::put_off(before, reason, message, Timestamp::now())
@@ -114,7 +114,7 @@ impl Driver {
         info!(%job, %reason, why = %message, "undone");
         // What is told to go is no failure of its plan.
         if failed {
-            self.committer.world().counts.undone(reason);
+            self.committer.context().counts.undone(reason);
         }
         self.write(job, move |before| {
             journal::undone(before, reason, message, failed, Timestamp::now())
@@ -143,7 +143,7 @@ impl Driver {
     /// A place whose plan was not written is given back at once. Whether it was
     /// is known: a task does not end before.
     fn release(&mut self, job: &Key) {
-        let group = self.committer.world().pod_groups.get(job);
+        let group = self.committer.context().cache.pod_groups.get(job);
         let phase = group.and_then(|g| g.status.as_ref().and_then(|s| s.phase));
         if phase.unwrap_or_default() == PodGroupPhase::Pending {
             self.withdraw(job);

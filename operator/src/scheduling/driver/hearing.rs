@@ -15,7 +15,7 @@ impl Driver {
         match feed {
             Feed::Node(name) => {
                 self.devices_changed = true;
-                match self.committer.world().engine_node(&name) {
+                match self.committer.context().cache.engine_node(&name) {
                     Some(node) => self.engine.apply_node(node),
                     None => self.engine.delete_node(&NodeName::new(name)),
                 };
@@ -57,7 +57,13 @@ impl Driver {
             Feed::DeviceClass => self.devices_changed = true,
             Feed::Queue(name) => {
                 touched.extend(self.external_pods.waiting().cloned());
-                match self.committer.world().queues.get(&Key::new("", &name)) {
+                match self
+                    .committer
+                    .context()
+                    .cache
+                    .queues
+                    .get(&Key::new("", &name))
+                {
                     Some(queue) => self.engine.apply_queue(gang::queue(&name, &queue.spec)),
                     None => {
                         let name = QueueName::new(name);
@@ -68,7 +74,13 @@ impl Driver {
             }
             Feed::Flavor(name) => self.flavor_changed(&name),
             Feed::Topology(name) => {
-                match self.committer.world().topologies.get(&Key::new("", &name)) {
+                match self
+                    .committer
+                    .context()
+                    .cache
+                    .topologies
+                    .get(&Key::new("", &name))
+                {
                     Some(topology) => self
                         .engine
                         .apply_topology(gang::topology(&name, &topology.spec)),
@@ -135,7 +147,13 @@ impl Driver {
 
     fn flavor_changed(&mut self, name: &str) {
         let flavor = FlavorName::new(name);
-        match self.committer.world().flavors.get(&Key::new("", name)) {
+        match self
+            .committer
+            .context()
+            .cache
+            .flavors
+            .get(&Key::new("", name))
+        {
             Some(now) => {
                 self.engine.apply_flavor(gang::flavor(name, &now.spec));
                 self.flavors.apply(flavor, &now.spec);
@@ -157,7 +175,7 @@ impl Driver {
 
     /// True if the gang has pods to create still, now or after a pause.
     fn is_committing(&self, job: &Key) -> bool {
-        let group = self.committer.world().pod_groups.get(job);
+        let group = self.committer.context().cache.pod_groups.get(job);
         let phase = group.and_then(|g| g.status.as_ref()?.phase);
         self.gangs.contains_key(job) && phase == Some(PodGroupPhase::Committing)
     }
@@ -178,7 +196,7 @@ impl Driver {
 
     fn report_queues(&self) -> BTreeMap<QueueName, QueueReport> {
         let counts = self.engine.queue_counts();
-        let queues = self.committer.world().queues.all().into_iter();
+        let queues = self.committer.context().cache.queues.all().into_iter();
         queues
             .filter_map(|queue| {
                 let name = QueueName::new(queue.metadata.name.as_deref()?);
@@ -218,7 +236,7 @@ impl Driver {
     /// answered: a create that is under way still makes a pod.
     fn take_back_wish(&mut self, job: &Key) {
         self.unadopted.remove(job);
-        self.committer.world().certificates.write().remove(job);
+        self.committer.context().certificates.write().remove(job);
         self.leaves_orphans(job);
         if let Some(state) = self.gangs.get_mut(job)
             && let Some(task) = &state.task

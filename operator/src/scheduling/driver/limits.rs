@@ -72,7 +72,7 @@ impl Driver {
     /// Whether a job has been judged by the policies of now.
     pub(super) fn is_judged(&self, job: &Key) -> bool {
         let judged = self.gangs.get(job).and_then(|state| state.limits.as_ref());
-        let of_now = self.committer.world().quotas.version();
+        let of_now = self.committer.context().cache.quotas.version();
         judged.map_or(0, |limits| limits.version) == of_now
     }
 
@@ -92,7 +92,7 @@ impl Driver {
     /// Goes on from what is written down of hours: as we begin to lead, and of an object
     /// that was not readable then once it is.
     pub(super) fn resume_hours(&mut self) {
-        let quotas = &self.committer.world().quotas;
+        let quotas = &self.committer.context().cache.quotas;
         let version = quotas.version();
         if std::mem::replace(&mut self.hours_version, version) != version {
             let objects = quotas.objects.all();
@@ -102,7 +102,7 @@ impl Driver {
                 .resume(policies, |policy| quotas.account_of(policy), now);
             // Jobs are judged anew by the controller, external pods once they are looked at.
             let units = self.external_pods.units();
-            units.for_each(|unit| self.committer.world().tell(Feed::Look(unit.clone())));
+            units.for_each(|unit| self.committer.context().tell(Feed::Look(unit.clone())));
         }
     }
 
@@ -112,7 +112,7 @@ impl Driver {
         if self.hour_limits.is_empty() && self.hours.burnt().next().is_none() {
             return;
         }
-        let (_, policies) = self.committer.world().quotas.active();
+        let (_, policies) = self.committer.context().cache.quotas.active();
         let used: BTreeMap<&LimitName, i128> = self.engine.limits().collect();
         let held = self.hour_limits.iter().map(|(name, limit)| {
             let gpus = used.get(name).copied().unwrap_or_default();
@@ -131,7 +131,7 @@ impl Driver {
 
     /// How long until a limit of GPU-hours is burnt, or has room again.
     pub(super) fn hours_pause(&self) -> Option<Duration> {
-        let (_, policies) = self.committer.world().quotas.active();
+        let (_, policies) = self.committer.context().cache.quotas.active();
         let at = self.hours.next(&policies)?;
         let seconds = at.saturating_sub(Timestamp::now().as_second()).max(1);
         Some(Duration::from_secs(u64::try_from(seconds).unwrap_or(1)))
@@ -176,7 +176,7 @@ impl Driver {
     /// How many limits were found wrong for long when they were last reported. Where there are
     /// no policies any more nobody asks.
     pub(super) fn limits_wrong_for_long(&self) -> usize {
-        match self.committer.world().quotas.objects.is_empty() {
+        match self.committer.context().cache.quotas.objects.is_empty() {
             true => 0,
             false => self.wrong_told,
         }
@@ -210,7 +210,7 @@ impl Driver {
     /// What the place of a gang is charged to that nobody has judged, as its journal says: of a job
     /// that does not decode, or of pods that an earlier leader has promised it to.
     fn planned_drawings(&self, job: &Key) -> Vec<Drawing> {
-        let group = self.committer.world().pod_groups.get(job);
+        let group = self.committer.context().cache.pod_groups.get(job);
         let plan = group
             .as_ref()
             .and_then(|group| group.status.as_ref()?.plan.as_ref());

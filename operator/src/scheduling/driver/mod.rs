@@ -174,7 +174,7 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// A driver that hears from the world.
+    /// A driver that hears what `heard` receives.
     #[must_use]
     pub fn new(committer: Committer, heard: Heard) -> Self {
         Self {
@@ -208,7 +208,7 @@ impl Driver {
 
     /// Runs until the process ends. Starts once everything has been listed.
     pub async fn run(mut self) {
-        self.committer.world().synced().await;
+        self.committer.context().cache.synced().await;
         self.engine.advance(gang::time(Timestamp::now()));
         // Nodes, flavors and queues first: what runs is charged to the flavors of its nodes.
         let mut touched = BTreeSet::new();
@@ -229,7 +229,7 @@ impl Driver {
                 news = self.heard.next() => news,
                 () = tokio::time::sleep(pause) => Vec::new(),
             };
-            self.committer.world().scheduler.beat();
+            self.committer.context().scheduler.beat();
             let mut touched = BTreeSet::new();
             for feed in news {
                 self.hear(feed, &mut touched);
@@ -241,9 +241,9 @@ impl Driver {
                 self.advance(job);
             }
             if !self.unadopted.is_empty() {
-                let world = self.committer.world();
+                let context = self.committer.context();
                 self.unadopted.retain(|job| {
-                    world.jobs.get(job).is_some() && !world.turns.is_slow(&job.namespace)
+                    context.cache.jobs.get(job).is_some() && !context.turns.is_slow(&job.namespace)
                 });
                 if adoption.is_some_and(|at| at > Instant::now()) && !self.unadopted.is_empty() {
                     continue;
@@ -285,7 +285,7 @@ impl Driver {
 
     /// Turns go on as they were before a restart, now that what runs is charged.
     fn recall(&mut self) {
-        for queue in self.committer.world().queues.all() {
+        for queue in self.committer.context().cache.queues.all() {
             let name = QueueName::new(queue.metadata.name.as_deref().unwrap_or_default());
             if let Some(memory) = queue.status.as_ref().and_then(gang::memory) {
                 self.engine.recall_queue(&name, &memory);

@@ -15,26 +15,32 @@ impl Driver {
         let Some((state, run)) = self.gangs.get(job).and_then(|s| Some((s, s.run()?))) else {
             return BTreeMap::new();
         };
-        let world = self.committer.world();
-        let namespace = world.namespace_labels(&job.namespace).unwrap_or_default();
+        let context = self.committer.context();
+        let namespace = context
+            .cache
+            .namespace_labels(&job.namespace)
+            .unwrap_or_default();
         let label = |node: &str, key: &str| {
-            let node = world.nodes.get(&Key::new("", node))?;
+            let node = context.cache.nodes.get(&Key::new("", node))?;
             node.metadata.labels.as_ref()?.get(key).cloned()
         };
         Neighbour::new(run.job.compiled(), &namespace, &state.actual)
-            .kept_out(&world.repulsions, label)
+            .kept_out(&context.cache.repulsions, label)
     }
 
     /// Gangs that wait, or are to follow others, and are kept out by the term, now or
     /// until now.
     pub(super) fn concerned_by(&self, repulsion: &Repulsion) -> Vec<Key> {
-        let world = self.committer.world();
+        let context = self.committer.context();
         let waiting = self
             .gangs
             .iter()
             .filter(|(_, s)| matches!(s.inside, Inside::Waiting | Inside::Nominated));
         let concerned = waiting.filter(|(job, state)| {
-            let namespace = world.namespace_labels(&job.namespace).unwrap_or_default();
+            let namespace = context
+                .cache
+                .namespace_labels(&job.namespace)
+                .unwrap_or_default();
             state.run().is_some_and(|run| {
                 Neighbour::new(run.job.compiled(), &namespace, &state.actual)
                     .is_kept_out_by(repulsion)

@@ -16,11 +16,12 @@ use tracing::info;
 
 use super::Driver;
 use super::steps::waits_for_lost_nodes;
+use crate::cache::Cache;
+use crate::cache::Seen;
 use crate::key::Key;
 use crate::scheduling::deletions::Deletions;
 use crate::scheduling::keeper::Doomed;
 use crate::watch::PodView;
-use crate::world::{Seen, World};
 
 /// Pods of one job that is gone.
 #[derive(Debug, Default)]
@@ -59,9 +60,9 @@ impl Driver {
     /// Deletes the pods under a job's name that are of a job which is gone, and that nobody else
     /// deletes.
     pub(super) fn reap(&mut self, job: &Key) {
-        let world = self.committer.world().clone();
-        let pods = world.pods.of(job);
-        let now_named = named(&world, job);
+        let context = self.committer.context().clone();
+        let pods = context.cache.pods.of(job);
+        let now_named = named(&context.cache, job);
         let forced = self.orphans.get(job).and_then(|all| all.forced.clone());
         let concerns = |pod: &PodView| {
             forced.as_ref() == Some(&pod.job_uid) || is_abandoned(pod, now_named.as_ref())
@@ -70,7 +71,11 @@ impl Driver {
             self.orphans.remove(job);
             return;
         }
-        let given_up = |pod: &PodView| pod.node.as_ref().is_some_and(|n| world.is_given_up(n));
+        let given_up = |pod: &PodView| {
+            pod.node
+                .as_ref()
+                .is_some_and(|n| context.cache.is_given_up(n))
+        };
         let orphans = self.orphans.entry(job.clone()).or_default();
         let now = Instant::now();
         orphans.asked.retain_those_of(&pods);
@@ -101,8 +106,8 @@ impl Driver {
     }
 }
 
-fn named(world: &World, job: &Key) -> Option<Job> {
-    Some(match world.job(job)? {
+fn named(cache: &Cache, job: &Key) -> Option<Job> {
+    Some(match cache.job(job)? {
         Seen::Job(job) => Job {
             uid: job.metadata.uid.clone().unwrap_or_default(),
             is_going: job.metadata.deletion_timestamp.is_some(),

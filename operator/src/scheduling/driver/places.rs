@@ -114,7 +114,7 @@ impl Driver {
             return self.withdraw(job);
         };
         // Of one that could not even start nothing is kept: a typing error would hold its GPUs.
-        let written = self.committer.world().jobs.get(job);
+        let written = self.committer.context().cache.jobs.get(job);
         let status = written.as_ref().and_then(|job| job.status.as_ref());
         // Nor of one whose stage is complete: the next one is another gang.
         let is_over = |status: &TrainingJobStatus| {
@@ -126,12 +126,12 @@ impl Driver {
         }
         let excluded = state.run().map(|run| run.excluded.clone());
         let excluded = excluded.unwrap_or_default();
-        let world = self.committer.world();
+        let context = self.committer.context();
         let is_well = |node: &str| {
             // One on which its ranks have failed is taken again where no other will do.
             let kept_away = excluded.iter().any(|n| n == node);
-            let is_ill = world.is_lost(node) || world.why_unhealthy(node).is_some();
-            !kept_away && !is_ill && world.is_open(node)
+            let is_ill = context.cache.is_lost(node) || context.cache.why_unhealthy(node).is_some();
+            !kept_away && !is_ill && context.cache.is_open(node)
         };
         let nodes: BTreeSet<&str> = plan.assignments.iter().map(|a| a.node.as_str()).collect();
         let left: Vec<NodeName> = nodes
@@ -204,7 +204,7 @@ impl Driver {
         self.engine
             .restore_gang_in(gang, place, &flavors, gang::time(since));
         // A pod that has succeeded holds nothing, though the plan names it.
-        let pods = self.committer.world().pods.of(job);
+        let pods = self.committer.context().cache.pods.of(job);
         for (name, pod) in pods.iter() {
             if pod.phase == PodPhase::Succeeded {
                 let pod = Key::new(&job.namespace, name);
@@ -217,7 +217,13 @@ impl Driver {
     /// the gang.
     fn of_pod_group(&self, job: &Key, group: &PodGroup) -> Gang {
         let mut gang = gang::of_pod_group(job, group);
-        if !self.committer.world().guards.is_in_force(Guard::PodGroups) {
+        if !self
+            .committer
+            .context()
+            .cache
+            .guards
+            .is_in_force(Guard::PodGroups)
+        {
             gang.preemptible = true;
             gang.min_runtime = Duration::ZERO;
         }
@@ -226,7 +232,7 @@ impl Driver {
 
     /// Pods of which the status says that they have ended, and need not come again, hold nothing.
     pub(super) fn give_up_finished(&mut self, job: &Key, plan: &Plan) {
-        let Some(written) = self.committer.world().jobs.get(job) else {
+        let Some(written) = self.committer.context().cache.jobs.get(job) else {
             return;
         };
         let status = written.status.as_ref();

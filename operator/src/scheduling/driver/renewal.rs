@@ -53,16 +53,16 @@ impl Renewal {
 impl Driver {
     /// How long nothing is renewed, where any job waits.
     pub(super) fn renewal_pause(&self) -> Option<Duration> {
-        let waits = !self.committer.world().certificates.read().is_empty();
+        let waits = !self.committer.context().certificates.read().is_empty();
         waits.then(|| self.renewal.pause(Instant::now()))
     }
 
     /// Says anew why some jobs wait, where the reason is the same and its numbers are not.
     pub(super) fn renew_messages(&mut self) {
-        let world = self.committer.world().clone();
+        let context = self.committer.context().clone();
         let jobs = self
             .renewal
-            .take(Instant::now(), &world.certificates.read());
+            .take(Instant::now(), &context.certificates.read());
         let now = gang::time(Timestamp::now());
         for job in jobs {
             let id = gang::id(&job);
@@ -73,7 +73,7 @@ impl Driver {
                 is_renewed: true,
                 ..self.told(&id, &refusal)
             };
-            let mut certificates = world.certificates.write();
+            let mut certificates = context.certificates.write();
             let Some(told) = certificates.get_mut(&job) else {
                 continue;
             };
@@ -82,7 +82,7 @@ impl Driver {
             if renewed.has_reason_of(told) && !is_written {
                 *told = renewed;
                 drop(certificates);
-                world.work.add(job);
+                context.work.add(job);
             }
         }
     }
@@ -130,7 +130,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn message_gets_the_numbers_of_now_though_the_reason_is_the_same() {
         let mut driver = super::super::tests::driver();
-        let world = driver.committer.world().clone();
+        let context = driver.committer.context().clone();
         let job = Key::new("team-a", "llm");
         driver
             .engine
@@ -141,12 +141,12 @@ mod tests {
         let queue = QueueName::new("default");
         let waits = Gang::new(gang::id(&job), queue, vec![worker]);
         driver.engine.apply_gang(waits);
-        let told = || world.certificates.read()[&job].message.clone();
+        let told = || context.certificates.read()[&job].message.clone();
         driver.decide();
         driver.renew_messages();
         assert!(told().contains("2 "), "{}", told());
-        assert_eq!(world.work.next().await, job);
-        world.work.done(&job);
+        assert_eq!(context.work.next().await, job);
+        context.work.done(&job);
         let before = told();
 
         driver.engine.apply_node(node("n1", 3));
@@ -158,7 +158,7 @@ mod tests {
         driver.decide();
         driver.renew_messages();
         assert!(told().contains("5 "), "{}", told());
-        assert_eq!(world.work.next().await, job);
+        assert_eq!(context.work.next().await, job);
     }
 
     #[test]

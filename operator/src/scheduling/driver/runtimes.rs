@@ -16,8 +16,8 @@ impl Driver {
     /// A job has ended. Where its queue is thought to take otherwise by now, who
     /// waits there is to be looked at.
     pub(super) fn learn(&mut self, job: &Key, touched: &mut BTreeSet<Key>) {
-        let world = self.committer.world();
-        let Some(ended) = world.jobs.get(job) else {
+        let context = self.committer.context();
+        let Some(ended) = context.cache.jobs.get(job) else {
             return;
         };
         let Some(status) = &ended.status else { return };

@@ -6,11 +6,11 @@ use trellis_api::pod_group::{PodGroupPhase, PodGroupStatus};
 
 use super::Driver;
 use super::victims::holds;
+use crate::cache::Seen;
 use crate::epoch::Epoch;
 use crate::key::Key;
 use crate::scheduling::commit::is_owned;
 use crate::scheduling::external;
-use crate::world::Seen;
 
 /// The highest epoch that a Lease can bear: its transitions are an i32.
 const HIGHEST: i64 = i32::MAX as i64;
@@ -20,7 +20,7 @@ impl Driver {
     /// that they name. What is placed holds its nodes and its quota, whatever
     /// becomes of its queue or its class meanwhile.
     pub(super) async fn take_over(&mut self) {
-        let mut groups = self.committer.world().pod_groups.all();
+        let mut groups = self.committer.context().cache.pod_groups.all();
         // Those of pods that others have made bear the term, too.
         let of_external_pods = groups
             .iter()
@@ -51,7 +51,7 @@ impl Driver {
             let Some(plan) = &journal.plan else { continue };
             self.unadopted.insert(job.clone());
             self.inherited.insert(job.clone(), plan.hash.clone());
-            let pods = self.committer.world().pods.of(&job);
+            let pods = self.committer.context().cache.pods.of(&job);
             let beyond = pods.values().filter(|pod| pod.epoch.is_some());
             self.inherited_pods
                 .extend(beyond.map(|pod| pod.uid.clone()));
@@ -83,7 +83,7 @@ impl Driver {
     /// Uid of the job of that name, though it may not decode. What is no job's
     /// charges nothing, whatever it claims to hold.
     fn any_uid(&self, job: &Key) -> Option<String> {
-        match self.committer.world().job(job)? {
+        match self.committer.context().cache.job(job)? {
             Seen::Job(job) => job.metadata.uid.clone(),
             Seen::Undecodable(job) => Some(job.uid),
         }

@@ -30,7 +30,14 @@ impl Driver {
         if external::is_external(job) {
             return self.external_uid(job);
         }
-        self.committer.world().jobs.get(job)?.metadata.uid.clone()
+        self.committer
+            .context()
+            .cache
+            .jobs
+            .get(job)?
+            .metadata
+            .uid
+            .clone()
     }
 
     /// Does what the keeper says about one gang.
@@ -38,7 +45,7 @@ impl Driver {
         if external::is_external(job) {
             return self.advance_external(job);
         }
-        let world = self.committer.world().clone();
+        let context = self.committer.context().clone();
         let uid = self.job_uid(job);
         let Some(state) = self.gangs.get_mut(job) else {
             return self.reap(job);
@@ -58,7 +65,8 @@ impl Driver {
             self.alarms.set(job, end);
             return;
         }
-        let (Some(uid), Some(group), Some(wish)) = (uid, world.pod_groups.get(job), &state.wish)
+        let (Some(uid), Some(group), Some(wish)) =
+            (uid, context.cache.pod_groups.get(job), &state.wish)
         else {
             return;
         };
@@ -73,13 +81,13 @@ impl Driver {
             self.leaving.remove(job);
         }
         let told = self.leaving.get(job).and_then(Leaving::told);
-        let written = world.jobs.get(job);
+        let written = context.cache.jobs.get(job);
         let status = written.as_ref().and_then(|job| job.status.as_ref());
-        let pods = world.pods.of(job);
+        let pods = context.cache.pods.of(job);
         let waits = written
             .as_ref()
             .is_some_and(|job| waits_for_lost_nodes(&job.spec));
-        let lost = lost_nodes(&pods, |node| !waits && world.is_given_up(node));
+        let lost = lost_nodes(&pods, |node| !waits && context.cache.is_given_up(node));
         state.deletions.retain_those_of(&pods);
         let dismissed = self.dismissed(job, &pods);
         let Some(state) = self.gangs.get(job) else {
@@ -128,7 +136,7 @@ impl Driver {
             Step::Enqueue => self.enqueue(job, &journal),
             Step::Withdraw => {
                 self.step_back(job, &journal);
-                world.certificates.write().remove(job);
+                context.certificates.write().remove(job);
             }
             Step::Follow => self.follow(job, &group, &journal),
             Step::Void => self.void(job),
@@ -154,7 +162,7 @@ impl Driver {
             Step::Clear => {
                 self.step_back(job, &journal);
                 // What it waited for was its pods' end.
-                world.certificates.write().remove(job);
+                context.certificates.write().remove(job);
                 self.clear(job, &journal);
             }
             Step::Finish => {
@@ -186,7 +194,7 @@ impl Driver {
         match self.lack(job).cloned() {
             Some(lack) => self.say(job, lack),
             None => {
-                self.committer.world().certificates.write().remove(job);
+                self.committer.context().certificates.write().remove(job);
             }
         }
         if !vacancies.is_empty() {
@@ -263,7 +271,7 @@ impl Driver {
         let inside = self.gangs.get(job).map(|state| state.inside);
         match inside.unwrap_or_default() {
             Inside::Nominated => {
-                let certificates = &self.committer.world().certificates;
+                let certificates = &self.committer.context().certificates;
                 certificates.write().remove(job);
                 self.renew(job, journal);
                 self.tell_victims(job, group, journal);
@@ -364,7 +372,7 @@ impl Driver {
                 stop: stop.clone(),
             });
         }
-        let world = self.committer.world().clone();
+        let context = self.committer.context().clone();
         let task = tokio::spawn(task(stop).instrument(span!("task", %job)));
         let job = job.clone();
         tokio::spawn(async move {
@@ -372,7 +380,7 @@ impl Driver {
             let outcome = task
                 .await
                 .unwrap_or_else(|error| Outcome::Again(error.to_string()));
-            world.tell(Feed::Ended(job, outcome));
+            context.tell(Feed::Ended(job, outcome));
         });
     }
 }

@@ -97,14 +97,14 @@ impl Driver {
     /// Sees to the pods beyond a gang that has its place. Gives those that are to be created.
     pub(super) fn tend_surplus(&mut self, job: &Key, journal: &PodGroupStatus) -> Vec<Vacancy> {
         let run = self.gangs.get(job).and_then(Gang::run).cloned();
-        let world = self.committer.world().clone();
-        let pods = world.pods.of(job);
+        let context = self.committer.context().clone();
+        let pods = context.cache.pods.of(job);
         // While its job may not run as it is, what is there stays, and nobody comes.
         let (Some(run), Some(plan)) = (run, &journal.plan) else {
             self.give_up_gone(job, &pods);
             return Vec::new();
         };
-        let written = world.jobs.get(job);
+        let written = context.cache.jobs.get(job);
         let status = written.as_ref().and_then(|job| job.status.as_ref());
         let finished = status.and_then(|status| status.internal.finished_pods.as_ref());
         let seats = surplus::seats(&run, plan, &pods, finished);
@@ -309,7 +309,7 @@ impl Driver {
 
     /// Places of pods that could not be created are given back for a while.
     pub(super) fn refuse_surplus(&mut self, job: &Key) {
-        let pods = self.committer.world().pods.of(job);
+        let pods = self.committer.context().cache.pods.of(job);
         let Some(state) = self.gangs.get_mut(job) else {
             return;
         };
@@ -343,8 +343,8 @@ impl Driver {
         }
         let given = Inside::Given(Box::new(place));
         state.surplus.inside.insert(member.clone(), given);
-        let world = self.committer.world();
-        world.tell(crate::scheduling::Feed::Look(job.clone()));
+        let context = self.committer.context();
+        context.tell(crate::scheduling::Feed::Look(job.clone()));
     }
 
     /// The engine finds none, for this reason.
@@ -360,8 +360,8 @@ impl Driver {
             message,
             ..certificate
         });
-        let world = self.committer.world();
-        world.tell(crate::scheduling::Feed::Look(job.clone()));
+        let context = self.committer.context();
+        context.tell(crate::scheduling::Feed::Look(job.clone()));
     }
 
     /// Pods of a job beyond its gang that are to go: by whom they were made, or for whom they

@@ -3,20 +3,20 @@ use trellis_api::{PodGroup, TrainingJob, TrainingQueue};
 
 use super::*;
 use crate::commands::Commands;
+use crate::context::{Context, Watched};
 use crate::leader::Leadership;
 use crate::scheduling::Feed;
 use crate::scheduling::fixtures::run;
 use crate::scheduling::open_plans::OpenPlan;
 use crate::watch::{Sink, SlimNode, SlimPod};
-use crate::world::{Watched, World};
 
 /// A driver whose API server does not answer.
 pub(super) fn driver() -> Driver {
     let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
     let client = Client::try_from(nowhere).unwrap();
-    let (world, heard) = World::new();
+    let (context, heard) = Context::new();
     let commands = Commands::new(client, Leadership::of_a_test());
-    Driver::new(Committer::new(world, commands), heard)
+    Driver::new(Committer::new(context, commands), heard)
 }
 
 /// The PodGroup of a gang in the middle of its commit.
@@ -35,8 +35,11 @@ fn committing(job: &Key) -> PodGroup {
 async fn a_job_that_goes_while_its_commit_pauses_leaves_its_part_of_a_quota_to_others() {
     let mut driver = driver();
     let (gone, waits) = (Key::new("team-a", "llm"), Key::new("team-a", "waits"));
-    let world = driver.committer.world().clone();
-    world.pod_groups.observed(gone.clone(), committing(&gone));
+    let context = driver.committer.context().clone();
+    context
+        .cache
+        .pod_groups
+        .observed(gone.clone(), committing(&gone));
     let plan = OpenPlan {
         groups: vec![("worker".to_owned(), 3, Admitted::default())],
         ..OpenPlan::default()
@@ -64,20 +67,20 @@ async fn a_job_that_goes_while_its_commit_pauses_leaves_its_part_of_a_quota_to_o
 async fn while_a_watch_stays_broken_nothing_is_decided_and_who_waits_says_so() {
     let mut driver = driver();
     let (before, later) = (Key::new("team-a", "before"), Key::new("team-a", "later"));
-    let world = driver.committer.world().clone();
-    let (nodes, _pods) = (world.pulse("nodes"), world.pulse("pods"));
+    let context = driver.committer.context().clone();
+    let (nodes, _pods) = (context.cache.pulse("nodes"), context.cache.pulse("pods"));
     let none = BTreeSet::new();
     let waits = |driver: &mut Driver, job: &Key| {
         driver.gangs.entry(job.clone()).or_default().inside = Inside::Waiting;
     };
-    let told = |job: &Key| world.certificates.read().get(job).cloned();
+    let told = |job: &Key| context.certificates.read().get(job).cloned();
     waits(&mut driver, &before);
     let minute = Duration::from_secs(60);
     for _ in 0..3 {
         assert!(!driver.is_blind(&none));
         assert_eq!(driver.pause(), IDLE);
         tokio::time::advance(minute).await;
-        world.pulse("pods").beat();
+        context.cache.pulse("pods").beat();
     }
     assert!(driver.is_blind(&none));
     let said = told(&before).unwrap();
@@ -103,7 +106,7 @@ async fn what_other_policies_allowed_is_not_placed() {
     use trellis_policies::cedar::Loader;
 
     let driver = driver();
-    let world = driver.committer.world().clone();
+    let context = driver.committer.context().clone();
     let job = Key::new("team-a", "llm");
     let wish = run(1);
     let run = wish.run().unwrap().clone();
@@ -121,12 +124,12 @@ async fn what_other_policies_allowed_is_not_placed() {
     };
     let changed = "the policies have changed since it was decided that it may run";
     assert_eq!(said().await, changed, "none are read");
-    world.policies.replace(policies());
+    context.cache.policies.replace(policies());
     assert_ne!(said().await, changed, "they allow it");
     let none = Loader::new().unwrap().load(None, Vec::new()).0;
-    world.policies.replace(none.into());
+    context.cache.policies.replace(none.into());
     assert_eq!(said().await, changed);
-    assert_eq!(world.work.next().await, job, "it is decided anew");
+    assert_eq!(context.work.next().await, job, "it is decided anew");
 }
 
 /// A rank failed on the only node there is. While the engine is asked again, the back-off ends:
@@ -135,8 +138,8 @@ async fn what_other_policies_allowed_is_not_placed() {
 async fn a_gang_takes_the_node_it_suspects_whenever_it_is_wished_for_anew() {
     let mut driver = driver();
     let job = Key::new("team-a", "llm");
-    let world = driver.committer.world().clone();
-    let watched = Watched::new(&world);
+    let context = driver.committer.context().clone();
+    let watched = Watched::new(&context);
     let node: SlimNode = decoded(serde_json::json!({
         "metadata": {"name": "n0", "uid": "n0"},
         "status": {"conditions": [{"type": "Ready", "status": "True"}],
@@ -181,7 +184,7 @@ async fn a_gang_takes_the_node_it_suspects_whenever_it_is_wished_for_anew() {
     };
     let mut news = driver.heard.take();
     let limits = JobLimits {
-        version: world.quotas.version(),
+        version: context.cache.quotas.version(),
         ..JobLimits::default()
     };
     news.push(Feed::Limits(job.clone(), limits.into()));
@@ -217,8 +220,8 @@ fn pod_of(uid: &str, is_owned: bool, phase: &str) -> SlimPod {
 async fn pod_without_owner_is_deleted_once_its_job_is_gone() {
     let mut driver = driver();
     let job = Key::new("team-a", "llm");
-    let world = driver.committer.world().clone();
-    let watched = Watched::new(&world);
+    let context = driver.committer.context().clone();
+    let watched = Watched::new(&context);
     for uid in ["before", "now"] {
         for is_owned in [true, false] {
             let pod = pod_of(uid, is_owned, "Running");
@@ -250,7 +253,7 @@ async fn pod_without_owner_is_deleted_once_its_job_is_gone() {
     let left = ["now-false-Running", "now-true-Running"].map(str::to_owned);
     let [left, owned] = left;
     assert_eq!(stopped(meta), [old.clone(), left.clone(), owned]);
-    world.jobs.deleted(&job, "now");
+    context.cache.jobs.deleted(&job, "now");
     assert_eq!(stopped(serde_json::Value::Null), [old, left]);
 }
 

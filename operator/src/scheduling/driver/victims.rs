@@ -65,8 +65,9 @@ impl Driver {
     /// The gang is to have that place once these have left theirs.
     pub(super) fn preempt(&mut self, job: &Key, place: Place, victims: &[Victim]) {
         self.spare(job);
-        let world = self.committer.world().clone();
-        let (Some(state), Some(group)) = (self.gangs.get_mut(job), world.pod_groups.get(job))
+        let context = self.committer.context().clone();
+        let (Some(state), Some(group)) =
+            (self.gangs.get_mut(job), context.cache.pod_groups.get(job))
         else {
             self.withdraw(job);
             for victim in victims {
@@ -78,7 +79,7 @@ impl Driver {
         let named = self.name_victims(job, &group, victims);
         let Some(named) = named.filter(|named| !named.is_empty()) else {
             self.withdraw(job);
-            world.touch(job.clone());
+            context.touch(job.clone());
             return;
         };
         let busy = self.gangs.get(job).is_some_and(|s| s.task.is_some());
@@ -183,7 +184,7 @@ impl Driver {
         if external::is_external(of) {
             return self.queue_of_external_pods(of);
         }
-        let group = self.committer.world().pod_groups.get(of);
+        let group = self.committer.context().cache.pod_groups.get(of);
         group.map(|g| g.spec.queue_name.clone()).unwrap_or_default()
     }
 
@@ -269,7 +270,7 @@ impl Driver {
         if external::is_external(job) {
             return self.external_pods_plan(job);
         }
-        let group = self.committer.world().pod_groups.get(job)?;
+        let group = self.committer.context().cache.pod_groups.get(job)?;
         let journal = group.status.as_ref().filter(|journal| holds(journal))?;
         journal.plan.as_ref().map(|plan| plan.hash.clone())
     }
@@ -284,7 +285,7 @@ impl Driver {
             names.push(format!("{more} more"));
         }
         let (jobs, nodes) = (all.len(), nodes.len());
-        let groups = &self.committer.world().pod_groups;
+        let groups = &self.committer.context().cache.pod_groups;
         let grace = |victim: &NominatedVictim| {
             let group = groups.get(&Key::new(&victim.namespace, &victim.name))?;
             Some(group.spec.grace_period_seconds())

@@ -9,13 +9,13 @@ use trellis_scheduler::Constraints;
 use super::asks::{Alike, claims};
 use super::find_asks::Member;
 use super::own_claims;
+use crate::cache::Cache;
 use crate::controller::claims::of_claim;
 use crate::key::Key;
 use crate::scheduling::Certificate;
 use crate::scheduling::constraints;
 use crate::scheduling::volumes::Mounted;
 use crate::watch::Repelled;
-use crate::world::World;
 
 /// Different things that the pods of one gang may ask for: each has its place sought for itself.
 const MOST_KINDS: usize = 256;
@@ -25,12 +25,12 @@ pub(super) type Found = (Vec<Alike>, BTreeMap<String, BTreeSet<String>>, bool);
 /// The pods by what they ask for, the claims of each, and whether one claim keeps them all
 /// together.
 pub(super) fn alike(
-    world: &World,
+    cache: &Cache,
     namespace: &str,
     namespace_labels: &BTreeMap<String, String>,
     members: &[Member<'_>],
 ) -> Result<Found, Certificate> {
-    let storage = world.storage(namespace);
+    let storage = cache.storage(namespace);
     let mut volumes: BTreeMap<String, Mounted> = BTreeMap::new();
     let mut mounted_by: BTreeMap<String, usize> = BTreeMap::new();
     let mut of_pods = BTreeMap::new();
@@ -65,10 +65,10 @@ pub(super) fn alike(
     let of_all = |claim: &String| mounted_by.get(claim) == Some(&members.len());
     let one_node = volumes.keys().filter(of_one_node).any(of_all);
     let label = |node: &str, key: &str| {
-        let node = world.nodes.get(&Key::new("", node))?;
+        let node = cache.nodes.get(&Key::new("", node))?;
         node.metadata.labels.as_ref()?.get(key).cloned()
     };
-    let is_repelled = world.repulsions.concern(namespace, namespace_labels);
+    let is_repelled = cache.repulsions.concern(namespace, namespace_labels);
     let mut groups: Vec<Alike> = Vec::new();
     for member in members {
         let own = of_pods.get(member.name).into_iter().flatten();
@@ -80,7 +80,7 @@ pub(super) fn alike(
         reach.sort_unstable();
         reach.dedup();
         let kept_out = match is_repelled {
-            true => world.repulsions.domains(
+            true => cache.repulsions.domains(
                 Repelled {
                     namespace,
                     namespace_labels,

@@ -15,11 +15,11 @@ use super::asks::Asks;
 use super::limits::limits;
 use super::queue::queue;
 use super::total::Total;
+use crate::cache::Cache;
 use crate::controller::lookup;
 use crate::key::Key;
 use crate::scheduling::{Certificate, journal, unsupported};
 use crate::watch::ExternalPod;
-use crate::world::World;
 
 /// A pod, with all of its spec.
 pub(super) struct Member<'a> {
@@ -66,7 +66,7 @@ pub type PodsVerdict = Option<Result<AuthorizedPods, NotAuthorized>>;
 /// # Errors
 /// Why they are not placed: they wait, or are refused.
 pub fn find(
-    world: &World,
+    cache: &Cache,
     namespace: &str,
     place: As<'_>,
     pods: &[(String, Arc<ExternalPod>)],
@@ -81,19 +81,19 @@ pub fn find(
         let message = "there are no pods".to_owned();
         return Err(Certificate::waits(Reason::MembersMissing, message));
     };
-    let labels = world.namespace_labels(namespace).ok_or_else(|| {
+    let labels = cache.namespace_labels(namespace).ok_or_else(|| {
         let missing = lookup::unseen_namespace(namespace);
         Certificate::waits(missing.reason, missing.message)
     })?;
     let group = place.group();
-    let queue = queue(world, &labels, place, pods)?;
+    let queue = queue(cache, &labels, place, pods)?;
     let queue_name = queue.metadata.name.clone().unwrap_or_default();
     let lowest = members.iter().map(|m| m.pod.priority).min().unwrap_or(0);
     let class = group.and_then(|g| g.spec.priority_class_name.as_deref());
     let found = match (place, class) {
         // Of this class, if there is one, only whether it says "Never".
-        (As::Joining { .. }, Some(class)) => world.priority_classes.get(&Key::new("", class)),
-        (_, Some(class)) => Some(priority_class(world, class)?),
+        (As::Joining { .. }, Some(class)) => cache.priority_classes.get(&Key::new("", class)),
+        (_, Some(class)) => Some(priority_class(cache, class)?),
         (_, None) => None,
     };
     let priority = match place {
@@ -111,7 +111,7 @@ pub fn find(
             policies.all(|policy| policy != Some("Never"))
         }
     };
-    let (groups, claims, one_node) = alike(world, namespace, &labels, &members)?;
+    let (groups, claims, one_node) = alike(cache, namespace, &labels, &members)?;
     let mut total = match place {
         As::Joining { there, .. } => there.clone(),
         As::Alone | As::Gang(_) => Total::default(),
@@ -145,7 +145,7 @@ pub fn find(
         refused: not.reason() == Reason::PolicyDenied,
         ..Certificate::waits(not.reason(), not.to_string())
     })?;
-    let limits = limits(world, &asking, &total)?;
+    let limits = limits(cache, &asking, &total)?;
     let joins = matches!(place, As::Joining { .. });
     let limits = if joins { limits.joining() } else { limits };
     let newest = members.iter().filter_map(|m| m.pod.created).max();
@@ -236,8 +236,8 @@ fn long_image(spec: &PodSpec) -> Option<(String, usize)> {
     lengths.find(|(_, length)| *length > MAX_IMAGE)
 }
 
-fn priority_class(world: &World, class: &str) -> Result<Arc<PriorityClass>, Certificate> {
-    let found = world.priority_classes.get(&Key::new("", class));
+fn priority_class(cache: &Cache, class: &str) -> Result<Arc<PriorityClass>, Certificate> {
+    let found = cache.priority_classes.get(&Key::new("", class));
     let missing = || {
         let message = format!(
             "spec.priorityClassName of the PodGroup: PriorityClass {class:?} does not exist: create it or name another"

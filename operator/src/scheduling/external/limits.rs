@@ -7,22 +7,22 @@ use trellis_policies::cedar::PodsAsking;
 use trellis_policies::quota::Asking;
 
 use super::total::{Accounts, Total};
+use crate::cache::Cache;
 use crate::key::Key;
 use crate::quota::JobLimits;
 use crate::scheduling::Certificate;
-use crate::world::World;
 
 /// The limits that placed pods draw on: whose they are says which. None: the watch has not shown
 /// the namespace.
 #[must_use]
 pub fn held_limits(
-    world: &World,
+    cache: &Cache,
     namespace: &str,
     queue: &str,
     accounts: &Accounts,
 ) -> Option<JobLimits> {
-    let namespace_labels = world.namespace_labels(namespace)?;
-    let found = world.queues.get(&Key::new("", queue));
+    let namespace_labels = cache.namespace_labels(namespace)?;
+    let found = cache.queues.get(&Key::new("", queue));
     let asking = Asking {
         namespace,
         namespace_labels: &namespace_labels,
@@ -35,12 +35,12 @@ pub fn held_limits(
         gpus: 0,
         runtime_seconds: Some(0),
     };
-    Some(judge(world, &asking, accounts).0)
+    Some(judge(cache, &asking, accounts).0)
 }
 
 /// The limits of QuotaPolicies, unless they forbid it whatever room there is.
 pub(super) fn limits(
-    world: &World,
+    cache: &Cache,
     asking: &PodsAsking<'_>,
     total: &Total,
 ) -> Result<JobLimits, Certificate> {
@@ -56,8 +56,8 @@ pub(super) fn limits(
         gpus: asking.gpus,
         runtime_seconds: asking.runtime_seconds,
     };
-    let (limits, denied) = judge(world, &asking, &total.accounts);
-    if let Some((name, why)) = world.quotas.active().1.unusable().first() {
+    let (limits, denied) = judge(cache, &asking, &total.accounts);
+    if let Some((name, why)) = cache.quotas.active().1.unusable().first() {
         let message = format!("quota policy {name:?} does not take effect: {why}");
         return Err(Certificate::waits(Reason::PolicyNotEvaluated, message));
     }
@@ -72,8 +72,8 @@ pub(super) fn limits(
 
 /// What pods draw on that run as these, and what denies them. All of a gang draws on what one of
 /// its pods does: nobody gets around a limit by the account of another pod.
-fn judge(world: &World, asking: &Asking<'_>, accounts: &Accounts) -> (JobLimits, Vec<String>) {
-    let (version, quotas) = world.quotas.active();
+fn judge(cache: &Cache, asking: &Asking<'_>, accounts: &Accounts) -> (JobLimits, Vec<String>) {
+    let (version, quotas) = cache.quotas.active();
     let mut limits = JobLimits {
         version,
         ..JobLimits::default()

@@ -6,27 +6,27 @@ use std::sync::Arc;
 use trellis_api::{Reason, TrainingQueue, names};
 
 use super::find_asks::As;
+use crate::cache::Cache;
 use crate::controller::lookup;
 use crate::key::Key;
 use crate::scheduling::Certificate;
 use crate::watch::ExternalPod;
-use crate::world::World;
 
 /// Pods with their names.
 type Pods = [(String, Arc<ExternalPod>)];
 
 /// True if these pods would count in that queue now, as far as anybody can say.
 #[must_use]
-pub fn counts_in(world: &World, namespace: &str, place: As<'_>, pods: &Pods, name: &str) -> bool {
-    let labels = world.namespace_labels(namespace);
-    let found = labels.and_then(|labels| queue(world, &labels, place, pods).ok());
+pub fn counts_in(cache: &Cache, namespace: &str, place: As<'_>, pods: &Pods, name: &str) -> bool {
+    let labels = cache.namespace_labels(namespace);
+    let found = labels.and_then(|labels| queue(cache, &labels, place, pods).ok());
     found.is_some_and(|queue| queue.metadata.name.as_deref() == Some(name))
 }
 
 /// The queue in which the gang has its place; else the one that the PodGroup names, or its pods do;
 /// else the namespace's default.
 pub(super) fn queue(
-    world: &World,
+    cache: &Cache,
     labels: &BTreeMap<String, String>,
     place: As<'_>,
     pods: &Pods,
@@ -40,9 +40,9 @@ pub(super) fn queue(
         As::Gang(group) => named(Some(&group.spec.queue_name), pods)?,
         As::Alone => named(None, pods)?,
     };
-    let get = |name: &str| world.queues.get(&Key::new("", name));
+    let get = |name: &str| cache.queues.get(&Key::new("", name));
     let queue = named.as_ref().map(|(queue, _)| *queue);
-    lookup::queue(queue, labels, get, || world.queues.all()).map_err(|missing| {
+    lookup::queue(queue, labels, get, || cache.queues.all()).map_err(|missing| {
         let field = named.as_ref().map(|(_, field)| field);
         let rest = missing.message.strip_prefix("spec.queueName");
         let message = rest.and_then(|rest| Some(format!("{}{rest}", field?)));

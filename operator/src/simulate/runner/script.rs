@@ -106,7 +106,7 @@ pub struct PodEvent {
     pub group: String,
     /// Its index in the group.
     pub index: u32,
-    /// Its rank. None: it is in no world.
+    /// Its rank. None: it has none in the job.
     pub rank: Option<u32>,
     /// Its group is elastic.
     pub is_elastic: bool,

@@ -16,12 +16,15 @@ use crate::webhook::fixtures;
 
 /// One namespace, `ns`, with a default queue, and these policies beside the starter set.
 fn judge(policies: &[Value]) -> Judge {
-    let world = fixtures::world();
+    let context = fixtures::context();
     let loader = Loader::new().unwrap();
-    world.policies.replace(Arc::new(load(&loader, policies)));
+    context
+        .cache
+        .policies
+        .replace(Arc::new(load(&loader, policies)));
     Judge {
-        policies: world.policies.active(),
-        world,
+        policies: context.cache.policies.active(),
+        context,
         loader,
         settings: Arc::default(),
     }

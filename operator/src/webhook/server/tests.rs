@@ -5,11 +5,11 @@ use trellis_api::ClusterJobPolicy;
 use trellis_policies::cedar::PolicyObject;
 
 use super::*;
+use crate::cache::Cache;
 use crate::key::Key;
 use crate::policy::starter;
 use crate::scheduling::fixtures::spec_with;
 use crate::webhook::fixtures;
-use crate::world::World;
 
 const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED);
 const NONE: &str = "forbid(principal, action, resource);";
@@ -17,12 +17,12 @@ const NONE: &str = "forbid(principal, action, resource);";
 /// A server that knows the namespace `ns`, a default queue, and the starter set of policies
 /// with these.
 fn server(cedar: Option<&str>) -> Server {
-    let world = fixtures::world();
+    let context = fixtures::context();
     let loader = Loader::new().unwrap();
-    replace(&world, &loader, cedar);
+    replace(&context.cache, &loader, cedar);
     let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
     Server::new(
-        Caches::of(world),
+        Caches::of(context),
         loader,
         Arc::default(),
         Identity::default(),
@@ -31,7 +31,7 @@ fn server(cedar: Option<&str>) -> Server {
     )
 }
 
-fn replace(world: &World, loader: &Loader, cedar: Option<&str>) {
+fn replace(cache: &Cache, loader: &Loader, cedar: Option<&str>) {
     let mut objects = starter::objects();
     objects.extend(cedar.map(|cedar| {
         let policy: ClusterJobPolicy = serde_json::from_value(json!({
@@ -41,7 +41,7 @@ fn replace(world: &World, loader: &Loader, cedar: Option<&str>) {
         .unwrap();
         PolicyObject::from(&policy)
     }));
-    world
+    cache
         .policies
         .replace(Arc::new(loader.load(None, objects).0));
 }
@@ -250,17 +250,17 @@ async fn who_comes_when_too_many_are_there_passes_and_is_told() {
 #[tokio::test]
 async fn a_refusal_is_made_sure_of() {
     let server = server(Some(NONE));
-    let world = server.caches.world();
+    let context = server.caches.context();
     let body = || Bytes::from(review("u").to_string());
     let began = Instant::now();
     let (_, refused) = server.decide(body(), HERE).await.unwrap();
     assert_eq!(refused.decision, Decision::Refused);
     assert!(began.elapsed() >= BEHIND);
     // Something has changed, and is being loaded.
-    world.policies.touch(&Key::new("ns", "x"));
+    context.cache.policies.touch(&Key::new("ns", "x"));
     let mended = async {
         tokio::time::sleep(BEHIND * 2).await;
-        replace(&world, &server.loader, None);
+        replace(&context.cache, &server.loader, None);
     };
     let (decided, ()) = tokio::join!(server.decide(body(), HERE), mended);
     assert_eq!(decided.unwrap().1.decision, Decision::Allowed);

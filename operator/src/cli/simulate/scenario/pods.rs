@@ -15,7 +15,7 @@ pub(super) struct GroupPods {
     name: String,
     pods: u32,
     is_elastic: bool,
-    /// Rank of the first pod. None: the group is in no world.
+    /// Rank of the first pod. None: its pods have no ranks.
     first_rank: Option<u32>,
 }
 

@@ -43,10 +43,17 @@ fn a_new_operator_keeps_the_children_that_were_planned() {
     case.delete_queue("default");
     assert_eq!(case.children(&Builds::default()), good);
     // Another job than was planned: what it would become nobody has allowed.
-    let mut job = case.world.jobs.get(&key()).unwrap().as_ref().clone();
+    let mut job = case
+        .context
+        .cache
+        .jobs
+        .get(&key())
+        .unwrap()
+        .as_ref()
+        .clone();
     job.spec.preemptibility = Some(Preemptibility::ProtectedWithinQuota);
     job.metadata.generation = Some(2);
     job.metadata.resource_version = Some(case.next());
-    case.world.jobs.observed(key(), job);
+    case.context.cache.jobs.observed(key(), job);
     assert_eq!(case.children(&Builds::default()), None);
 }

@@ -10,7 +10,7 @@ fn other_policies_decide_anew() {
     let case = Case::new(json!({}));
     let builds = Builds::default();
     let of = |objects: &[(Option<&str>, &str)]| {
-        case.world.policies.replace(set(objects));
+        case.context.cache.policies.replace(set(objects));
         builds.of(&key(), &mut case.look(), &Arc::default())
     };
     let reason = |build: &Build| match &build.result {
@@ -27,11 +27,11 @@ fn other_policies_decide_anew() {
         &of(&[(None, ALL), (Some("other"), NONE)])
     ));
     let job = allowed.result.as_ref().unwrap();
-    assert!(case.world.policies.still_allow(job));
+    assert!(case.context.cache.policies.still_allow(job));
     let denied = of(&[(None, ALL), (Some("ns"), NONE)]);
     let refused = Some((JobPhase::Refused, Reason::PolicyDenied));
     assert_eq!(reason(&denied), refused);
-    assert!(!case.world.policies.still_allow(job));
+    assert!(!case.context.cache.policies.still_allow(job));
     let overflow =
         "forbid(principal, action, resource) when { context.gpus * 9223372036854775807 > 8 };";
     let undecided = of(&[(None, ALL), (None, overflow)]);
@@ -47,7 +47,7 @@ fn ports_of_the_node_are_refused_once_policies_grant_the_network() {
     let group = json!([{"name": "w", "image": "i", "resources": {"limits": {"cpu": 1, "memory": "1Gi"}}, "podTemplate": {"spec": {"hostNetwork": true}}}]);
     let case = Case::new(json!({"framework": "PyTorch", "taskGroups": group}));
     assert_eq!(case.build(&Builds::default()), Err(Reason::PolicyDenied));
-    case.world.policies.replace(set(&[(None, ALL)]));
+    case.context.cache.policies.replace(set(&[(None, ALL)]));
     let build = Builds::default().of(&key(), &mut case.look(), &Arc::default());
     let Err(Held {
         phase,
@@ -70,9 +70,9 @@ fn ports_of_the_node_are_refused_once_policies_grant_the_network() {
 #[test]
 fn before_the_policies_are_read_nothing_is_built() {
     let mut case = Case::new(json!({}));
-    case.world = World::new().0;
-    let seen = Case::new(json!({})).world.jobs.get(&key()).unwrap();
-    case.world.jobs.observed(key(), (*seen).clone());
+    case.context = Context::new().0;
+    let seen = Case::new(json!({})).context.cache.jobs.get(&key()).unwrap();
+    case.context.cache.jobs.observed(key(), (*seen).clone());
     case.queue("default", json!({}));
     assert_eq!(case.build(&Builds::default()), Err(Reason::CacheNotReady));
 }
@@ -84,11 +84,11 @@ fn labels_requester_and_attempt_are_decided_on_anew() {
     let text = "permit(principal, action, resource) when { context.attempt < 3 \
         && context.job.hasTag(\"tier\") && context has requester \
         && context.requester.user == \"ada\" };";
-    case.world.policies.replace(set(&[(None, text)]));
+    case.context.cache.policies.replace(set(&[(None, text)]));
     let version = std::cell::Cell::new(10);
     let is_allowed = |labels: Value, stamp: Value, attempt: i64| {
         version.set(version.get() + 1);
-        let mut job = (*case.world.jobs.get(&key()).unwrap()).clone();
+        let mut job = (*case.context.cache.jobs.get(&key()).unwrap()).clone();
         job.metadata.resource_version = Some(version.get().to_string());
         job.metadata.labels = serde_json::from_value(labels).unwrap();
         job.metadata.annotations = Some(
@@ -99,7 +99,7 @@ fn labels_requester_and_attempt_are_decided_on_anew() {
             .into(),
         );
         job.status = Some(serde_json::from_value(json!({"attempt": attempt})).unwrap());
-        case.world.jobs.observed(key(), job);
+        case.context.cache.jobs.observed(key(), job);
         let build = builds.of(&key(), &mut case.look(), &Arc::default());
         build
             .result

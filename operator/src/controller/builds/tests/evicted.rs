@@ -14,19 +14,26 @@ fn running(forbid: &str) -> Case {
         object(None, "all", ALL, OnViolation::Report),
         object(None, "no", forbid, OnViolation::Evict),
     ];
-    case.world.policies.replace(loaded(objects));
+    case.context.cache.policies.replace(loaded(objects));
     case
 }
 
 impl Case {
     /// The job bears the stamp of this user.
     fn stamp(&mut self, user: &str) {
-        let mut job = self.world.jobs.get(&key()).unwrap().as_ref().clone();
+        let mut job = self
+            .context
+            .cache
+            .jobs
+            .get(&key())
+            .unwrap()
+            .as_ref()
+            .clone();
         job.metadata.resource_version = Some(self.next());
         let stamp = json!({"user": user}).to_string();
         let name = trellis_api::names::REQUESTED_BY.to_owned();
         job.metadata.annotations = Some([(name, stamp)].into());
-        self.world.jobs.observed(key(), job);
+        self.context.cache.jobs.observed(key(), job);
     }
 
     /// The policies that stop it, whether its stamp is believed or not.
@@ -80,7 +87,10 @@ fn what_was_judged_before_it_was_placed_is_stopped_once_it_is() {
 #[test]
 fn of_a_namespace_that_is_not_known_nothing_is_stopped() {
     let case = running(NO_IMAGE);
-    case.world.namespaces.deleted(&Key::new("", "ns"), "ns");
+    case.context
+        .cache
+        .namespaces
+        .deleted(&Key::new("", "ns"), "ns");
     assert_eq!(case.stopped(), Vec::<String>::new());
 }
 
@@ -128,7 +138,7 @@ fn an_error_and_what_is_not_permitted_stop_nothing() {
         "forbid(principal, action, resource) when { context.gpus * 9223372036854775807 > 8 };";
     assert_eq!(running(overflow).stopped(), Vec::<String>::new());
     let case = running(NO_IMAGE);
-    case.world.policies.replace(set(&[]));
+    case.context.cache.policies.replace(set(&[]));
     let build = Builds::default().of(&key(), &mut case.look(), &Arc::default());
     assert!(build.result.is_err());
     assert_eq!(case.stopped(), Vec::<String>::new());

@@ -13,19 +13,22 @@ impl Case {
             "metadata": {"name": name, "uid": name, "resourceVersion": "1"}, "spec": spec,
         }))
         .unwrap();
-        let quotas = &self.world.quotas;
+        let quotas = &self.context.cache.quotas;
         quotas.objects.observed(Key::new("", name), policy);
         quotas.changed();
     }
 
     fn queue_of(&self, name: &str) -> TrainingQueue {
-        (*self.world.queues.get(&Key::new("", name)).unwrap()).clone()
+        (*self.context.cache.queues.get(&Key::new("", name)).unwrap()).clone()
     }
 
     fn queue_is(&mut self, mut queue: TrainingQueue) {
         let name = queue.metadata.name.clone().unwrap();
         queue.metadata.resource_version = Some(self.next());
-        self.world.queues.observed(Key::new("", &name), queue);
+        self.context
+            .cache
+            .queues
+            .observed(Key::new("", &name), queue);
     }
 }
 
@@ -35,11 +38,18 @@ fn who_cannot_be_compiled_any_more_draws_on_the_limits_of_now() {
     let mut case = Case::new(json!({"queueName": "default"}));
     case.profile("p", "old");
     case.plan(PodGroupPhase::Placed);
-    let mut group = case.world.pod_groups.get(&key()).unwrap().as_ref().clone();
+    let mut group = case
+        .context
+        .cache
+        .pod_groups
+        .get(&key())
+        .unwrap()
+        .as_ref()
+        .clone();
     let plan = group.status.as_mut().unwrap().plan.as_mut().unwrap();
     plan.requester = Some("ada".to_owned());
     group.metadata.resource_version = Some(case.next());
-    case.world.pod_groups.observed(key(), group);
+    case.context.cache.pod_groups.observed(key(), group);
     case.limit("all", json!({"limits": {"runningJobs": 1}}));
     let mine = json!({"subject": {"requester": "ada", "queueName": "default"}, "each": "Requester", "limits": {"gpuHours": {"limit": 1, "windowHours": 24}, "runtimeSecondsPerJob": 1}});
     case.limit("mine", mine);
@@ -50,7 +60,7 @@ fn who_cannot_be_compiled_any_more_draws_on_the_limits_of_now() {
     let draws = |case: &Case| -> Vec<String> {
         let held = build::held_limits(&case.look()).unwrap();
         assert_eq!(held.requester.as_deref(), Some("ada"));
-        assert_eq!(held.version, case.world.quotas.version());
+        assert_eq!(held.version, case.context.cache.quotas.version());
         held.draws
             .iter()
             .map(|draw| draw.limit.to_string())

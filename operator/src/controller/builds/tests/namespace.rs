@@ -17,7 +17,7 @@ fn all_but_prod() -> Arc<Policies> {
 fn job_waits_until_the_watch_shows_its_namespace() {
     let mut case = Case::new(json!({}));
     case.namespace_is_not_shown();
-    case.world.policies.replace(all_but_prod());
+    case.context.cache.policies.replace(all_but_prod());
     let builds = Builds::default();
     assert_eq!(case.build(&builds), Err(Reason::CacheNotReady));
     case.namespace(json!({"env": "prod"}));

@@ -12,7 +12,7 @@ impl Case {
         }))
         .unwrap();
         let name = Key::new("", "standard");
-        self.world.priority_classes.observed(name, class);
+        self.context.cache.priority_classes.observed(name, class);
     }
 }
 
@@ -80,7 +80,7 @@ fn who_has_a_place_keeps_its_profile_and_the_next_attempt_has_that_of_now() {
         );
     }
     // One that is gone is kept, too.
-    case.world.profiles.remove("p", "p");
+    case.context.cache.profiles.remove("p", "p");
     assert_eq!(case.told(&builds), (old.clone(), children.clone()));
     case.profile("p", "new");
     // Whoever leads next cannot tell what it was: nothing is changed.

@@ -51,7 +51,7 @@ fn waiting_job_gets_what_profile_and_queues_state_by_now() {
     assert_eq!(case.resources(&builds), is("64", "256Gi"));
     case.profile_with("p", json!({"resourcesPerGPU": {"memory": "128Gi"}}));
     assert_eq!(case.resources(&builds), is("64", "1024Gi"));
-    case.world.profiles.remove("p", "p");
+    case.context.cache.profiles.remove("p", "p");
     case.queue("default", json!({}));
     assert_eq!(case.resources(&builds), Err(Reason::ResourcesMissing));
 }

@@ -6,10 +6,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use trellis_api::job::JobPhase;
 use trellis_api::{PodGroup, Reason};
 
+use crate::cache::Cache;
 use crate::key::Key;
 use crate::scheduling::external::{self, Unit};
 use crate::watch::{ExternalPod, PodPhase};
-use crate::world::World;
 
 /// What is said of who has a place once others have left it.
 pub(in crate::endpoint) const NOMINATED: &str =
@@ -26,15 +26,15 @@ pub(in crate::endpoint::visibility) struct ExternalGang {
 
 impl ExternalGang {
     /// What is known of a gang of that name. None: it is a job.
-    pub(in crate::endpoint::visibility) fn find(world: &World, unit: &Key) -> Option<Self> {
+    pub(in crate::endpoint::visibility) fn find(cache: &Cache, unit: &Key) -> Option<Self> {
         Some(match external::unit(unit)? {
             Unit::Group(group) => Self {
-                pods: world.external_pods.of_group(&group).into_values().collect(),
-                group: world.pod_groups.get(&group),
+                pods: cache.external_pods.of_group(&group).into_values().collect(),
+                group: cache.pod_groups.get(&group),
             },
             Unit::Pod(pod) => Self {
                 group: None,
-                pods: world.external_pods.get(&pod).into_iter().collect(),
+                pods: cache.external_pods.get(&pod).into_iter().collect(),
             },
         })
     }

@@ -9,8 +9,8 @@ use trellis_scheduler::{
     QueueName, Reclaim, Resources, TaskGroup, WithinQueue,
 };
 
+use crate::context::Context;
 use crate::watch::SlimPod;
-use crate::world::World;
 
 const START: i64 = 1_800_000_000_000;
 
@@ -147,10 +147,11 @@ fn what_was_looked_ahead_is_not_told_once_it_is_past() {
 /// They have no status of a TrainingJob: the pods say it, and their PodGroup.
 #[test]
 fn pods_of_others_say_how_they_do_as_jobs_do() {
-    let (world, _heard) = World::new();
+    let (context, _heard) = Context::new();
     let see = |pod: Value| {
         let pod: SlimPod = serde_json::from_value(pod).unwrap();
-        world
+        context
+            .cache
             .external_pods
             .apply(&Key::of(&pod.metadata), &pod, |_, _| true);
     };
@@ -181,8 +182,8 @@ fn pods_of_others_say_how_they_do_as_jobs_do() {
         "status": {"phase": "Pending", "reason": "InsufficientCapacity", "message": "8 are missing"},
     }))
     .unwrap();
-    world.pod_groups.observed(Key::new("a", "g"), group);
-    let find = |name: &str| ExternalGang::find(&world, &Key::new("a", name));
+    context.cache.pod_groups.observed(Key::new("a", "g"), group);
+    let find = |name: &str| ExternalGang::find(&context.cache, &Key::new("a", name));
     assert!(find("g").is_none(), "that is a job");
     let said = |external: &ExternalGang| {
         external
@@ -226,7 +227,7 @@ fn pods_of_others_say_how_they_do_as_jobs_do() {
         positions: &snapshot.positions(),
         forecast: None,
         job,
-        external_gang: |key: &Key| ExternalGang::find(&world, key),
+        external_gang: |key: &Key| ExternalGang::find(&context.cache, key),
         queue,
     };
     let rows = facts.rows();
@@ -264,14 +265,15 @@ fn a_pod_of_others_for_whom_others_leave_waits_still() {
         matches!(decided[..], [Decision::Preempt { .. }]),
         "{decided:?}"
     );
-    let (world, _heard) = World::new();
+    let (context, _heard) = Context::new();
     let pod: SlimPod = serde_json::from_value(json!({
         "metadata": {"name": "urgent", "namespace": "a", "uid": "u"},
         "spec": {"schedulerName": "trellis", "containers": [{"name": "c"}]},
         "status": {"phase": "Pending"},
     }))
     .unwrap();
-    world
+    context
+        .cache
         .external_pods
         .apply(&Key::of(&pod.metadata), &pod, |_, _| true);
     let snapshot = engine.snapshot();
@@ -281,7 +283,7 @@ fn a_pod_of_others_for_whom_others_leave_waits_still() {
         positions: &snapshot.positions(),
         forecast: Some(&forecast),
         job,
-        external_gang: |key: &Key| ExternalGang::find(&world, key),
+        external_gang: |key: &Key| ExternalGang::find(&context.cache, key),
         queue,
     };
     let rows = facts.rows();

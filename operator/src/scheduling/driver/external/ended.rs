@@ -28,7 +28,7 @@ impl Driver {
         // Whether it has joined its gang or not, others are asked about without it, or with it.
         let joins = state.joins;
         // That its claims are being bound is told of jobs.
-        self.committer.world().certificates.write().remove(unit);
+        self.committer.context().certificates.write().remove(unit);
         let outcome = match outcome {
             Outcome::Avoid(nodes, outcome) => {
                 for node in nodes {
@@ -43,7 +43,7 @@ impl Driver {
         }
         if let Some(group) = self.gang_of(unit, joins).filter(|_| joins) {
             let look = Feed::Look(external::of_group(&group));
-            self.committer.world().tell(look);
+            self.committer.context().tell(look);
         }
         match outcome {
             Outcome::Done => self.is_done(unit),
@@ -73,7 +73,7 @@ impl Driver {
         if self.inside_of_external_pods(unit) == Inside::Nominated {
             return self.withdraw(unit);
         }
-        let there = self.committer.world().external_pods.get(&pod);
+        let there = self.committer.context().cache.external_pods.get(&pod);
         let is_bound = there.is_some_and(|pod| pod.is_bound());
         if let Some(state) = self.external_pods.gangs.get_mut(unit).filter(|_| is_bound) {
             state.failures = 0;
@@ -97,7 +97,7 @@ impl Driver {
     /// The pods are not placed for this reason, and tried again later.
     pub(super) fn put_external_pods_off(&mut self, unit: &Key, reason: Reason, message: String) {
         info!(gang = %unit, %reason, why = %message, "put off");
-        self.committer.world().counts.put_off(reason);
+        self.committer.context().counts.put_off(reason);
         self.withdraw(unit);
         let certificate = Certificate::waits(reason, message.clone());
         if matches!(external::unit(unit), Some(Unit::Group(_))) {

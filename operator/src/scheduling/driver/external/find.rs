@@ -111,14 +111,17 @@ impl Driver {
         place: As<'_>,
         names: impl IntoIterator<Item = String>,
     ) -> Result<Option<Asks>, Certificate> {
-        let world = self.committer.world();
+        let context = self.committer.context();
         let pods = names.into_iter().filter_map(|name| {
-            let pod = world.external_pods.get(&Key::new(&unit.namespace, &name))?;
+            let pod = context
+                .cache
+                .external_pods
+                .get(&Key::new(&unit.namespace, &name))?;
             Some((name, pod))
         });
         let pods: Vec<_> = pods.collect();
-        let judge = |question| self.external_pods.judgements.of(world, unit, question);
-        find_asks::find(world, &unit.namespace, place, &pods, judge)
+        let judge = |question| self.external_pods.judgements.of(context, unit, question);
+        find_asks::find(&context.cache, &unit.namespace, place, &pods, judge)
     }
 
     /// What the pods ask for that others have left for, by the policies of now: those of a gang in
@@ -126,7 +129,7 @@ impl Driver {
     pub(super) fn find_nominated(&mut self, unit: &Key) -> Option<Nominated> {
         let (asks, taken_in) = match external::unit(unit)? {
             Unit::Pod(pod) => {
-                let there = self.committer.world().external_pods.get(&pod)?;
+                let there = self.committer.context().cache.external_pods.get(&pod)?;
                 let group = there.group().map(|group| Key::new(&pod.namespace, group));
                 let gang = group.and_then(|group| self.placed_group(&group));
                 let Some(asks) = self.find_single(&pod, gang.as_ref()).ok()? else {
@@ -165,9 +168,12 @@ impl Driver {
     /// Whether the nodes of the pods take them by now: others may have come there that keep them
     /// out, and nodes be labelled. Taints the engine looks at, which knows what flavors tolerate.
     fn is_taken_in<'n>(&self, asks: &Asks, node_of: impl Fn(&str) -> Option<&'n str>) -> bool {
-        let world = self.committer.world();
+        let context = self.committer.context();
         let takes = |alike: &Alike, pod: &PlannedPod| {
-            let node = world.nodes.get(&Key::new("", node_of(&pod.name)?))?;
+            let node = context
+                .cache
+                .nodes
+                .get(&Key::new("", node_of(&pod.name)?))?;
             let node = Node {
                 taints: Vec::new(),
                 ..gang::node(&node, &Unhealthy::default())

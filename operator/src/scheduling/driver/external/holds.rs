@@ -91,14 +91,15 @@ impl Driver {
         // What leaves is taken for what it was when it was told to.
         let not_now = next.is_some() || self.leaving.contains_key(unit);
         let (external_pods, leaving) = (&self.external_pods, &self.leaving);
-        let world = self.committer.world();
+        let context = self.committer.context();
         let before = held.len();
         held.retain(|held| {
             let alone = external::of_pod(&held.pod);
             let name = external_pods.name(&held.pod);
             let is_alone = name.is_some_and(|name| form::is_name_of(&alone, name));
             let stops = || {
-                world
+                context
+                    .cache
                     .external_pods
                     .get(&held.pod)
                     .is_none_or(|pod| pod.deleting)
@@ -139,7 +140,7 @@ impl Driver {
     /// The same of a pod alone: it counts where it was bound, whatever its labels say by now.
     /// `gang`: the plan by which the gang has its place that it joins.
     pub(super) fn hold_single(&mut self, unit: &Key, key: &Key, gang: Option<&Plan>) {
-        let Some(pod) = self.committer.world().external_pods.get(key) else {
+        let Some(pod) = self.committer.context().cache.external_pods.get(key) else {
             return;
         };
         let held = held(key.clone(), &pod).into_iter().collect();
@@ -232,11 +233,11 @@ impl Driver {
         joins: bool,
         held: &[Held],
     ) -> Arc<JobLimits> {
-        let world = self.committer.world().clone();
-        let version = world.quotas.version();
+        let context = self.committer.context().clone();
+        let version = context.cache.quotas.version();
         let pods = held
             .iter()
-            .filter_map(|held| world.external_pods.get(&held.pod));
+            .filter_map(|held| context.cache.external_pods.get(&held.pod));
         let accounts: Accounts = pods.map(|pod| pod.service_account.clone()).collect();
         let state = self.external_pods.gangs.entry(unit.clone()).or_default();
         let known = state.limits.as_ref();
@@ -245,7 +246,7 @@ impl Driver {
         if let Some(limits) = known.filter(|_| is_known) {
             return limits.clone();
         }
-        let Some(limits) = held_limits(&world, &unit.namespace, queue, &accounts) else {
+        let Some(limits) = held_limits(&context.cache, &unit.namespace, queue, &accounts) else {
             // They are judged once the namespace is shown.
             return state.limits.clone().unwrap_or_default();
         };

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use trellis_policies::cedar::{PodsQuestion, Policies};
 
+use crate::context::Context;
 use crate::key::Key;
 use crate::scheduling::external::find_asks::PodsVerdict;
-use crate::world::World;
 
 /// What is decided, by unit. Clones are the same.
 #[derive(Clone, Debug, Default)]
@@ -38,8 +38,13 @@ impl Judgement {
 impl Judgements {
     /// What the policies of now decide on it. None: they have not decided yet, and the unit is
     /// looked at again once they have.
-    pub(super) fn of(&self, world: &Arc<World>, unit: &Key, question: PodsQuestion) -> PodsVerdict {
-        let policies = world.policies.active();
+    pub(super) fn of(
+        &self,
+        context: &Arc<Context>,
+        unit: &Key,
+        question: PodsQuestion,
+    ) -> PodsVerdict {
+        let policies = context.cache.policies.active();
         let loaded = policies.filter(|policies| policies.is_loaded(&unit.namespace));
         let Some(policies) = loaded else {
             // Nothing is evaluated.
@@ -55,19 +60,19 @@ impl Judgements {
         {
             return known.judged.clone();
         }
-        self.decide(world, unit, question, policies, version);
+        self.decide(context, unit, question, policies, version);
         None
     }
 
     fn decide(
         &self,
-        world: &Arc<World>,
+        context: &Arc<Context>,
         unit: &Key,
         question: PodsQuestion,
         policies: Arc<Policies>,
         version: String,
     ) {
-        let Some(mut turn) = world.take_turn(unit) else {
+        let Some(mut turn) = context.take_turn(unit) else {
             return;
         };
         let asked = Judgement {

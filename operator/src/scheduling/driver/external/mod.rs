@@ -160,7 +160,7 @@ impl ExternalPods {
 impl Driver {
     /// The PodGroup of pods that others have made, if there is one that a user has written.
     fn users_group(&self, group: &Key) -> Option<Arc<PodGroup>> {
-        let group = self.committer.world().pod_groups.get(group);
+        let group = self.committer.context().cache.pod_groups.get(group);
         group.filter(|group| external::is_users(group))
     }
 
@@ -177,7 +177,15 @@ impl Driver {
     pub(super) fn external_uid(&self, unit: &Key) -> Option<String> {
         match external::unit(unit)? {
             Unit::Group(group) => self.users_group(&group)?.metadata.uid.clone(),
-            Unit::Pod(pod) => Some(self.committer.world().external_pods.get(&pod)?.uid.clone()),
+            Unit::Pod(pod) => Some(
+                self.committer
+                    .context()
+                    .cache
+                    .external_pods
+                    .get(&pod)?
+                    .uid
+                    .clone(),
+            ),
         }
     }
 
@@ -190,7 +198,7 @@ impl Driver {
                 Some(journal.plan.as_ref()?.hash.clone())
             }
             Unit::Pod(pod) => {
-                let pod = self.committer.world().external_pods.get(&pod)?;
+                let pod = self.committer.context().cache.external_pods.get(&pod)?;
                 pod.counts_in().map(|_| pod.uid.clone())
             }
         }
@@ -199,10 +207,13 @@ impl Driver {
     /// External gangs that wait and that the anti-affinity of another pod keeps out of more or
     /// less.
     pub(super) fn external_pods_concerned_by(&self, repulsion: &Repulsion) -> Vec<Key> {
-        let world = self.committer.world();
+        let context = self.committer.context();
         let waiting = self.external_pods.waiting();
         let concerned = waiting.filter(|unit| {
-            let labels = world.namespace_labels(&unit.namespace).unwrap_or_default();
+            let labels = context
+                .cache
+                .namespace_labels(&unit.namespace)
+                .unwrap_or_default();
             repulsion.is_of_namespace(&unit.namespace, &labels)
                 && self.external_pods(unit).iter().any(|(_, pod)| {
                     repulsion.keeps_out(Repelled {
@@ -223,7 +234,7 @@ impl Driver {
                 journal.plan.as_ref()?.queue.clone()
             }),
             Some(Unit::Pod(pod)) => {
-                let pod = self.committer.world().external_pods.get(&pod);
+                let pod = self.committer.context().cache.external_pods.get(&pod);
                 pod.and_then(|pod| pod.queue.clone())
             }
             None => None,
@@ -255,7 +266,7 @@ impl Driver {
 
     /// The pods of an external gang, by name.
     fn external_pods(&self, unit: &Key) -> Vec<(Key, Arc<ExternalPod>)> {
-        let external_pods = &self.committer.world().external_pods;
+        let external_pods = &self.committer.context().cache.external_pods;
         match external::unit(unit) {
             Some(Unit::Group(group)) => external_pods
                 .of_group(&group)
@@ -274,9 +285,9 @@ impl Driver {
     /// What a new leader finds of external pods: all are looked at, so that what is bound is
     /// charged before anything is decided.
     pub(super) fn take_over_external_pods(&mut self) {
-        let world = self.committer.world().clone();
+        let context = self.committer.context().clone();
         let mut units = BTreeSet::new();
-        for group in world.pod_groups.all() {
+        for group in context.cache.pod_groups.all() {
             let key = Key::of(&group.metadata);
             if !external::is_users(&group) {
                 continue;
@@ -290,7 +301,7 @@ impl Driver {
                 units.insert(unit);
             }
         }
-        for (key, pod) in world.external_pods.all() {
+        for (key, pod) in context.cache.external_pods.all() {
             units.insert(match pod.group() {
                 Some(group) => external::of_group(&Key::new(&key.namespace, group)),
                 None => external::of_pod(&key),

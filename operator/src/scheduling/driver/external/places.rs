@@ -109,8 +109,8 @@ impl Driver {
             return;
         }
         let found = self.asks_for_place(unit, is_nominated || before == Inside::Nominated);
-        let world = self.committer.world();
-        let policies = world.policies.active();
+        let context = self.committer.context();
+        let policies = context.cache.policies.active();
         let is_loaded = policies.is_some_and(|policies| policies.is_loaded(&unit.namespace));
         let is_undecided = matches!(found, Some(Nominated::Undecided));
         if is_undecided || (is_nominated && found.is_none() && !is_loaded) {
@@ -124,7 +124,7 @@ impl Driver {
         let fit = asks.filter(|asks| !busy && self.is_as_asked(unit, asks, &place));
         let (Some(asks), Some(uid)) = (fit, self.external_uid(unit)) else {
             self.withdraw(unit);
-            return self.committer.world().tell(Feed::Look(unit.clone()));
+            return self.committer.context().tell(Feed::Look(unit.clone()));
         };
         self.bind_external_pods(unit, uid, &asks, place);
     }
@@ -154,19 +154,20 @@ impl Driver {
 
     /// The policies that allowed it are those that there are.
     fn is_of_now(&self, unit: &Key, asks: &Asks) -> bool {
-        let world = self.committer.world();
-        let policies = world.policies.active();
+        let context = self.committer.context();
+        let policies = context.cache.policies.active();
         let version = policies.map(|policies| policies.version(&unit.namespace));
         version.as_deref() == Some(asks.allowed.version())
-            && asks.limits.version == world.quotas.version()
+            && asks.limits.version == context.cache.quotas.version()
     }
 
     /// The place is for those who are there and wait. Of a policy that has changed since it is
     /// asked anew, and then the pods wait again.
     fn is_as_asked(&self, unit: &Key, asks: &Asks, place: &Place) -> bool {
-        let world = self.committer.world();
+        let context = self.committer.context();
         let is_there = |pod: &trellis_api::pod_group::PlannedPod| {
-            let there = world
+            let there = context
+                .cache
                 .external_pods
                 .get(&Key::new(&unit.namespace, &pod.name));
             there.is_some_and(|there| there.uid == pod.uid && there.waits())
@@ -176,14 +177,14 @@ impl Driver {
 
     fn bind_external_pods(&mut self, unit: &Key, uid: String, asks: &Asks, place: Place) {
         self.external_pods.judgements.forget(unit);
-        let world = self.committer.world().clone();
+        let context = self.committer.context().clone();
         let number = self
             .external_pods
             .gangs
             .get(unit)
             .map_or(0, |state| state.place);
         let generation = match external::unit(unit) {
-            Some(Unit::Group(group)) => world.pod_groups.get(&group),
+            Some(Unit::Group(group)) => context.cache.pod_groups.get(&group),
             _ => None,
         };
         let generation = generation.and_then(|group| group.metadata.generation);
@@ -217,7 +218,7 @@ impl Driver {
         if let (Some(Unit::Pod(pod)), Some(group)) = (external::unit(unit), &group) {
             // The next one that joins is asked about with it.
             let state = self.external_pods.gangs.get_mut(&external::of_group(group));
-            if let Some((state, pod)) = state.zip(world.external_pods.get(&pod)) {
+            if let Some((state, pod)) = state.zip(context.cache.external_pods.get(&pod)) {
                 state.total.add(&pod);
             }
         }
@@ -236,7 +237,7 @@ impl Driver {
         match external::unit(unit)? {
             Unit::Group(group) => Some(group),
             Unit::Pod(pod) => {
-                let there = self.committer.world().external_pods.get(&pod)?;
+                let there = self.committer.context().cache.external_pods.get(&pod)?;
                 let group = there.group().filter(|_| joins)?;
                 Some(Key::new(&pod.namespace, group))
             }

@@ -113,7 +113,7 @@ impl Driver {
         let Some(Unit::Group(key)) = external::unit(unit) else {
             return;
         };
-        let pods = self.committer.world().external_pods.of_group(&key);
+        let pods = self.committer.context().cache.external_pods.of_group(&key);
         let held = of_plan(unit, &plan, &pods);
         let queue = plan.queue.clone().unwrap_or_default();
         let priority = plan.priority.unwrap_or(0);
@@ -177,7 +177,8 @@ impl Driver {
     fn judge_follower(&mut self, unit: &Key, group: &PodGroup, plan: Option<&Plan>, queue: &str) {
         let pods = self
             .committer
-            .world()
+            .context()
+            .cache
             .external_pods
             .of_group(&Key::of(&group.metadata));
         let held = plan.map(|plan| of_plan(unit, plan, &pods));
@@ -186,17 +187,24 @@ impl Driver {
 
     /// Its place is by the quota of that queue, and it names no other by now.
     fn counts_in(&self, unit: &Key, group: &PodGroup, plan: Option<&Plan>, queue: &str) -> bool {
-        let world = self.committer.world();
+        let context = self.committer.context();
         let planned = plan.into_iter().flat_map(planned);
         let pods: Vec<_> = planned
             .filter_map(|(pod, _)| {
-                let there = world
+                let there = context
+                    .cache
                     .external_pods
                     .get(&Key::new(&unit.namespace, &pod.name))?;
                 Some((pod.name.clone(), there))
             })
             .collect();
-        counts_in(world, &unit.namespace, As::Gang(group), &pods, queue)
+        counts_in(
+            &context.cache,
+            &unit.namespace,
+            As::Gang(group),
+            &pods,
+            queue,
+        )
     }
 
     /// The budgets of those who make room for a pod alone have let them go.

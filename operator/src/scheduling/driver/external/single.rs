@@ -18,8 +18,8 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 impl Driver {
     pub(super) fn advance_single(&mut self, unit: &Key, key: &Key) {
-        let world = self.committer.world().clone();
-        let pod = world.external_pods.get(key);
+        let context = self.committer.context().clone();
+        let pod = context.cache.external_pods.get(key);
         if let Some(pod) = &pod {
             self.is_another(unit, &pod.uid);
         }
@@ -41,7 +41,7 @@ impl Driver {
         if is_of_place && name.is_some_and(|name| form::is_name_of(unit, name)) {
             is_of_place = false;
             if let Some(group) = group.as_ref().filter(|_| holds) {
-                world.tell(Feed::Look(external::of_group(group)));
+                context.tell(Feed::Look(external::of_group(group)));
             }
         }
         let now = Instant::now();

@@ -27,7 +27,7 @@ impl Driver {
     /// Does what is to be done about one external gang.
     pub(in super::super) fn advance_external(&mut self, unit: &Key) {
         self.take_next_step(unit);
-        self.committer.world().pass_turn(&unit.namespace);
+        self.committer.context().pass_turn(&unit.namespace);
     }
 
     fn take_next_step(&mut self, unit: &Key) {
@@ -52,8 +52,8 @@ impl Driver {
     }
 
     fn advance_group(&mut self, unit: &Key, key: &Key) {
-        let world = self.committer.world().clone();
-        let pods = world.external_pods.of_group(key);
+        let context = self.committer.context().clone();
+        let pods = context.cache.external_pods.of_group(key);
         let Some(group) = self.users_group(key) else {
             return self.without_group(unit, key, &pods);
         };
@@ -166,7 +166,7 @@ impl Driver {
         if pods.is_empty() {
             return self.forget_external(unit);
         }
-        let of_job = self.committer.world().pod_groups.get(key).is_some();
+        let of_job = self.committer.context().cache.pod_groups.get(key).is_some();
         let message = match of_job {
             true => format!(
                 "label {}: PodGroup {:?} is a TrainingJob's: name one of your own",
@@ -195,8 +195,8 @@ impl Driver {
         let generation = group.and_then(|group| group.metadata.generation);
         let state = self.external_pods.gangs.entry(unit.clone()).or_default();
         let is_another = std::mem::replace(&mut state.generation, generation) != generation;
-        let world = self.committer.world();
-        let ends = next::ends(journal, pods, |node| world.is_given_up(node));
+        let context = self.committer.context();
+        let ends = next::ends(journal, pods, |node| context.cache.is_given_up(node));
         let state = self.external_pods.gangs.entry(unit.clone()).or_default();
         let has_ended = std::mem::replace(&mut state.ends, ends) != ends;
         let all = is_another || has_ended || journal.phase != Some(PodGroupPhase::Placed);

@@ -219,7 +219,7 @@ impl Driver {
             telling.under_way = Some((number, certificate.clone()));
             let all: Vec<String> = tell.iter().map(|(_, uid)| uid.clone()).collect();
             let (committer, namespace) = (self.committer.clone(), unit.namespace.to_string());
-            let world = committer.world().clone();
+            let context = committer.context().clone();
             let task =
                 tokio::spawn(
                     async move { committer.tell_pods(namespace, tell, reason, message).await },
@@ -228,7 +228,7 @@ impl Driver {
             tokio::spawn(async move {
                 // Of one that panics nobody knows whom it has told.
                 let missed = task.await.unwrap_or(all);
-                world.tell(Feed::Told(unit, number, missed));
+                context.tell(Feed::Told(unit, number, missed));
             });
         }
         later.is_none()

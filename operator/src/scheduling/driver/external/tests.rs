@@ -7,11 +7,11 @@ use trellis_scheduler::ResourceName;
 
 use super::super::tests::{decoded, driver};
 use super::*;
+use crate::context::Watched;
 use crate::scheduling::Feed;
 use crate::scheduling::commit::Outcome;
 use crate::scheduling::fixtures::policies;
 use crate::watch::{Sink, SlimNamespace, SlimNode, SlimPod};
-use crate::world::Watched;
 
 mod claims;
 mod grace;
@@ -50,9 +50,9 @@ impl Scene {
     fn new() -> Self {
         let mut driver = driver();
         driver.external_pods.judgements.at_once = true;
-        let world = driver.committer.world().clone();
-        let watched = Watched::new(&world);
-        world.policies.replace(policies());
+        let context = driver.committer.context().clone();
+        let watched = Watched::new(&context);
+        context.cache.policies.replace(policies());
         let node: SlimNode = decoded(json!({
             "metadata": {"name": "n0", "uid": "n0"},
             "status": {"conditions": [{"type": "Ready", "status": "True"}],
@@ -123,14 +123,18 @@ impl Scene {
     }
 
     fn limit(&self, limits: Value) {
-        let world = self.driver.committer.world();
+        let context = self.driver.committer.context();
         let policy: trellis_api::QuotaPolicy = decoded(json!({
             "apiVersion": "trellis.dev/v1alpha1", "kind": "QuotaPolicy",
             "metadata": {"name": "limit"},
             "spec": {"subject": {"namespaceSelector": {}}, "limits": limits},
         }));
-        world.quotas.objects.observed(Key::new("", "limit"), policy);
-        world.quotas.changed();
+        context
+            .cache
+            .quotas
+            .objects
+            .observed(Key::new("", "limit"), policy);
+        context.cache.quotas.changed();
     }
 
     fn inside(&self, unit: &Key) -> Inside {
@@ -161,8 +165,8 @@ impl Scene {
     }
 
     fn look(&mut self, unit: &Key) {
-        let world = self.driver.committer.world().clone();
-        world.tell(Feed::Look(unit.clone()));
+        let context = self.driver.committer.context().clone();
+        context.tell(Feed::Look(unit.clone()));
         self.decide();
     }
 
@@ -194,8 +198,8 @@ async fn a_pod_that_goes_before_it_is_bound_leaves_nothing_behind() {
     Sink::<SlimPod>::delete(scene.watched.as_ref(), &key("p"), "p");
     scene.decide();
     let refused = Outcome::Undo(Reason::PodRefused, "it is gone".to_owned());
-    let world = scene.driver.committer.world().clone();
-    world.tell(Feed::Ended(unit, refused));
+    let context = scene.driver.committer.context().clone();
+    context.tell(Feed::Ended(unit, refused));
     scene.decide();
     assert_eq!(scene.used(), (0, 0));
     let external_pods = &scene.driver.external_pods;
@@ -295,14 +299,18 @@ async fn each_pod_of_a_gang_whose_group_goes_holds_its_place_by_itself() {
 #[tokio::test]
 async fn a_limit_of_an_account_is_one_for_all_of_the_gang() {
     let mut scene = Scene::new();
-    let world = scene.driver.committer.world().clone();
+    let context = scene.driver.committer.context().clone();
     let policy: trellis_api::QuotaPolicy = decoded(json!({
         "apiVersion": "trellis.dev/v1alpha1", "kind": "QuotaPolicy", "metadata": {"name": "limit"},
         "spec": {"subject": {"serviceAccountName": "limited"},
             "limits": {"resources": [{"resource": GPU, "max": 4}]}},
     }));
-    world.quotas.objects.observed(Key::new("", "limit"), policy);
-    world.quotas.changed();
+    context
+        .cache
+        .quotas
+        .objects
+        .observed(Key::new("", "limit"), policy);
+    context.cache.quotas.changed();
     let group = |name: &str| -> PodGroup {
         decoded(json!({
             "apiVersion": "trellis.dev/v1alpha1", "kind": "PodGroup",

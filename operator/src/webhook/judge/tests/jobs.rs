@@ -85,7 +85,7 @@ fn what_is_not_known_refuses_nobody() {
         "{answer:?}"
     );
     let unread = Judge {
-        world: World::new().0,
+        context: Context::new().0,
         policies: None,
         ..by
     };

@@ -65,7 +65,7 @@ fn a_profile_that_no_job_can_be_compiled_with_is_refused_with_the_path() {
     let default = |name: &str| profile(name, json!({"globalDefault": true}));
     assert_eq!(of(default("p")), Answer::allowed(Vec::new()));
     let known: RuntimeProfile = serde_json::from_value(default("p")).unwrap();
-    by.world.profiles.take("p", known.into());
+    by.context.cache.profiles.take("p", known.into());
     assert_eq!(
         of(default("p")),
         Answer::allowed(Vec::new()),

@@ -55,8 +55,12 @@ fn a_quota_policy_refuses_what_it_never_lets_run_and_where_the_ledger_is_known_w
     let by = judge(&[]);
     let add = |name: &str, spec: Value| {
         let policy = serde_json::from_value(quota(name, spec)).unwrap();
-        by.world.quotas.objects.observed(Key::new("", name), policy);
-        by.world.quotas.changed();
+        by.context
+            .cache
+            .quotas
+            .objects
+            .observed(Key::new("", name), policy);
+        by.context.cache.quotas.changed();
     };
     add(
         "small",
@@ -80,7 +84,7 @@ fn a_quota_policy_refuses_what_it_never_lets_run_and_where_the_ledger_is_known_w
             lines,
             ..LimitsReport::default()
         };
-        by.world.quotas.stand(Arc::new(report));
+        by.context.cache.quotas.stand(Arc::new(report));
     };
     stands(1);
     assert_eq!(submits(&by, json!({})), Answer::allowed(Vec::new()));

@@ -10,12 +10,12 @@ impl Scene {
     /// What is said of the pod "p", which has an ephemeral volume "scratch". None: it is to be
     /// placed.
     fn asked(&self) -> Option<(Reason, String)> {
-        let world = self.driver.committer.world();
-        let pod = world.external_pods.get(&key("p")).unwrap();
+        let context = self.driver.committer.context();
+        let pod = context.cache.external_pods.get(&key("p")).unwrap();
         let pods = [("p".to_owned(), pod)];
-        let policies = world.policies.active();
+        let policies = context.cache.policies.active();
         let judge = |question: PodsQuestion| Some(question.decide(policies.as_deref()));
-        let asked = find_asks::find(world, "team-a", find_asks::As::Alone, &pods, judge);
+        let asked = find_asks::find(&context.cache, "team-a", find_asks::As::Alone, &pods, judge);
         asked.err().map(|why| (why.reason, why.message))
     }
 

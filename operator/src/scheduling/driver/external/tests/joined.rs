@@ -170,8 +170,8 @@ async fn those_that_come_one_by_one_become_the_gangs_together() {
         assert_eq!(scene.inside(&alone(name)), Inside::Placed);
         // Its task would have bound it.
         scene.see_bound(small(name), &[]);
-        let world = scene.driver.committer.world().clone();
-        world.tell(Feed::Ended(alone(name), Outcome::Done));
+        let context = scene.driver.committer.context().clone();
+        context.tell(Feed::Ended(alone(name), Outcome::Done));
         scene.decide();
         scene.decide();
         assert_eq!(held(&scene), expected, "{name}");
@@ -241,8 +241,8 @@ async fn a_limit_of_one_job_is_one_for_all_who_join() {
     let joined = ["b", "c", "d"].into_iter();
     for name in joined.filter(|name| external::of_pod(&key(name)) != last) {
         scene.see_bound(small(name), &[]);
-        let world = scene.driver.committer.world().clone();
-        world.tell(Feed::Ended(external::of_pod(&key(name)), Outcome::Done));
+        let context = scene.driver.committer.context().clone();
+        context.tell(Feed::Ended(external::of_pod(&key(name)), Outcome::Done));
     }
     scene.decide();
     scene.see_bound(stops, &[]);
@@ -322,8 +322,8 @@ async fn who_leaves_does_so_alone_and_not_as_part_of_the_gang() {
     let mut stops = small("b");
     stops.metadata.deletion_timestamp = Some(decoded(json!("2027-01-15T08:00:00Z")));
     scene.see_bound(stops, &[]);
-    let world = scene.driver.committer.world().clone();
-    world.tell(Feed::Ended(alone.clone(), Outcome::Done));
+    let context = scene.driver.committer.context().clone();
+    context.tell(Feed::Ended(alone.clone(), Outcome::Done));
     scene.decide();
     tokio::time::advance(Duration::from_secs(5)).await;
     scene.look(&external::of_group(&key("g")));
@@ -350,7 +350,13 @@ async fn pod_joins_its_gang_in_the_domain_and_not_in_another_of_the_same_name() 
     }));
     scene.watched.apply(Key::new("", "hall"), topology);
     scene.placed(json!({}));
-    let group = scene.driver.committer.world().pod_groups.get(&key("g"));
+    let group = scene
+        .driver
+        .committer
+        .context()
+        .cache
+        .pod_groups
+        .get(&key("g"));
     let mut group = (*group.unwrap()).clone();
     group.spec.topology = Some(decoded(json!({"required": "rack"})));
     group.metadata.resource_version = Some("2".to_owned());
@@ -383,9 +389,9 @@ async fn pod_joins_its_gang_in_the_domain_and_not_in_another_of_the_same_name() 
 #[tokio::test]
 async fn nobody_joins_outside_of_the_domain() {
     let mut scene = Scene::new();
-    let world = scene.driver.committer.world().clone();
+    let context = scene.driver.committer.context().clone();
     scene.placed(json!({}));
-    let group = world.pod_groups.get(&key("g")).unwrap();
+    let group = context.cache.pod_groups.get(&key("g")).unwrap();
     let mut group = (*group).clone();
     group.spec.topology = Some(decoded(json!({"required": "example.com/rack"})));
     group.metadata.resource_version = Some("2".to_owned());

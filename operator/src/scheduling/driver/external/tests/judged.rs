@@ -38,14 +38,17 @@ async fn pod_that_changes_while_policies_decide_is_decided_on_as_it_is_now() {
     scene.see(pod("p", json!({})));
     scene.decide();
     // Policies that allow nothing have come since.
-    let world = scene.driver.committer.world().clone();
+    let context = scene.driver.committer.context().clone();
     let none = trellis_policies::cedar::Loader::new().unwrap();
-    world.policies.replace(none.load(None, Vec::new()).0.into());
+    context
+        .cache
+        .policies
+        .replace(none.load(None, Vec::new()).0.into());
     scene
         .hear_until(|scene| scene.told(&unit).starts_with("PolicyDenied"))
         .await;
     assert_eq!(scene.inside(&unit), Inside::No);
-    world.policies.replace(fixtures::policies());
+    context.cache.policies.replace(fixtures::policies());
     scene.look(&unit);
     scene
         .hear_until(|scene| scene.inside(&unit) == Inside::Placed)

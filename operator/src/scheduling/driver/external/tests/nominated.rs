@@ -47,8 +47,8 @@ impl Scene {
     }
 
     pub(super) fn ends(&mut self, unit: &Key, outcome: Outcome) {
-        let world = self.driver.committer.world().clone();
-        world.tell(Feed::Ended(unit.clone(), outcome));
+        let context = self.driver.committer.context().clone();
+        context.tell(Feed::Ended(unit.clone(), outcome));
         self.decide();
     }
 

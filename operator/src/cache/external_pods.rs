@@ -1,0 +1,37 @@
+//! Whether what an external pod says of where it counts is believed.
+
+use super::Cache;
+use crate::key::Key;
+use crate::policy::Guard;
+use crate::scheduling::external::{self, next};
+use crate::watch::ExternalPod;
+
+impl Cache {
+    /// True if what a pod says of where it counts is to be believed: users could not write it, or
+    /// the plan of its gang names it. Before all is listed that is not known, and nothing is
+    /// decided.
+    ///
+    /// An annotation that appeared while users could write it stays without effect.
+    pub(crate) fn believes(&self, key: &Key, pod: &ExternalPod, is_new: bool) -> bool {
+        let is_guarded = is_new && self.guards.is_in_force(Guard::ReservedKeys);
+        !self.is_synced() || is_guarded || self.plans(key, pod)
+    }
+
+    fn plans(&self, key: &Key, pod: &ExternalPod) -> bool {
+        let group = pod.group().map(|group| Key::new(&key.namespace, group));
+        let group = group.and_then(|group| self.pod_groups.get(&group));
+        let group = group.filter(|group| external::is_users(group));
+        let journal = group.as_ref().and_then(|group| group.status.as_ref());
+        let plan = journal.and_then(|journal| journal.plan.as_ref());
+        plan.is_some_and(|plan| {
+            let is_its = pod.plan.as_ref() == Some(&plan.hash) && pod.queue == plan.queue;
+            is_its && next::planned(plan).any(|(planned, _)| planned.uid == pod.uid)
+        })
+    }
+
+    /// All is listed: it is known now whether users can write where a pod counts.
+    pub(crate) fn settle_external_pods(&self) {
+        self.external_pods
+            .settle(|key, pod| self.believes(key, pod, true));
+    }
+}

@@ -1,0 +1,239 @@
+//! The cluster as the watches show it: one store a kind, and what is read from them.
+
+mod external_pods;
+mod external_secrets;
+mod jobs;
+mod nodes;
+mod profiles;
+mod storage;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ResourceQuota;
+use k8s_openapi::api::scheduling::v1::PriorityClass;
+use parking_lot::{Mutex, RwLock};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+use trellis_api::queue::DEFAULT_FLAVOR;
+use trellis_api::{PodGroup, ResourceFlavor, Topology, TrainingJob, TrainingQueue};
+
+use crate::key::Key;
+use crate::policy::{Freshness, Guards, PolicySet, Stamping};
+use crate::quota::QuotaSet;
+use crate::watch::{
+    DaemonPods, Disruption, ExternalPodIndex, NodeHealth, PodIndex, Pulse, Repulsions, SlimClaim,
+    SlimConfigMap, SlimDaemonSet, SlimDeviceClass, SlimNamespace, SlimNetworkPolicy, SlimNode,
+    SlimService, SlimStorageClass, SlimVolume, Store, Unhealthy,
+};
+
+pub use crate::watch::Undecodable;
+pub use external_secrets::ExternalSecrets;
+pub use jobs::Seen;
+pub use profiles::Profiles;
+
+/// How old what is known of a kind may be. A watch that is well gives a sign of
+/// life each 160 s even where nothing is written, there are no bookmarks, and
+/// each answer comes at the last moment.
+const UNSEEN: Duration = Duration::from_secs(180);
+
+/// What the watches have shown of the cluster.
+#[derive(Debug)]
+pub struct Cache {
+    /// TrainingJobs.
+    pub jobs: Store<TrainingJob>,
+    /// TrainingJobs that do not decode.
+    pub undecodable: RwLock<BTreeMap<Key, Undecodable>>,
+    /// Queues that do not decode.
+    pub undecodable_queues: RwLock<BTreeMap<String, Undecodable>>,
+    /// PodGroups of our jobs.
+    pub pod_groups: Store<PodGroup>,
+    /// Queues.
+    pub queues: Store<TrainingQueue>,
+    /// ResourceFlavors.
+    pub flavors: Store<ResourceFlavor>,
+    /// Topologies.
+    pub topologies: Store<Topology>,
+    /// RuntimeProfiles.
+    pub profiles: Profiles,
+    /// Namespaces.
+    pub namespaces: Store<SlimNamespace>,
+    /// Policies: who may run what.
+    pub policies: PolicySet,
+    /// How new all policies are.
+    pub freshness: Freshness,
+    /// QuotaPolicies, how much of it, and their ledgers.
+    pub quotas: QuotaSet,
+    /// Whether stamps of who asks can be believed.
+    pub stamping: Stamping,
+    /// The admission policies that keep users from what is Trellis' own.
+    pub guards: Guards,
+    /// PriorityClasses.
+    pub priority_classes: Store<PriorityClass>,
+    /// Services: our own, and those that jobs name.
+    pub services: Store<SlimService>,
+    /// NetworkPolicies of our jobs.
+    pub network_policies: Store<SlimNetworkPolicy>,
+    /// ConfigMaps of our jobs.
+    pub config_maps: Store<SlimConfigMap>,
+    /// ExternalSecrets of our jobs.
+    pub external_secrets: ExternalSecrets,
+    /// Core ResourceQuotas.
+    pub resource_quotas: Store<ResourceQuota>,
+    /// Nodes.
+    pub nodes: Store<SlimNode>,
+    /// What makes a node unfit for new pods.
+    pub unhealthy: Unhealthy,
+    /// Which unhealthy nodes are left, and when.
+    pub disruption: Mutex<Disruption>,
+    /// Pods of our jobs.
+    pub pods: PodIndex,
+    /// Pods that others have made and that are to be placed by Trellis.
+    pub external_pods: ExternalPodIndex,
+    /// What anti-affinity of pods that are not ours keeps pods out of.
+    pub repulsions: Repulsions,
+    /// DaemonSets.
+    pub daemon_sets: Store<SlimDaemonSet>,
+    /// Where they have a pod.
+    pub daemon_pods: DaemonPods,
+    /// PersistentVolumeClaims.
+    pub claims: Store<SlimClaim>,
+    /// PersistentVolumes.
+    pub volumes: Store<SlimVolume>,
+    /// StorageClasses.
+    pub storage_classes: Store<SlimStorageClass>,
+    /// A claim, a volume or a class has changed.
+    pub storage_changed: Notify,
+    /// DeviceClasses; none where the cluster does not know the kind.
+    pub device_classes: Store<SlimDeviceClass>,
+    /// Which nodes are lost.
+    pub health: RwLock<NodeHealth>,
+    /// A node's health may have changed.
+    pub health_changed: Notify,
+    unsynced: AtomicUsize,
+    synced: Notify,
+    /// When each watch last showed that it lives.
+    pulses: RwLock<BTreeMap<String, Pulse>>,
+}
+
+/// Kinds that are watched: the count that [`Cache::synced`] waits for. Policies are waited for
+/// apart ([`PolicySet::loaded`]).
+pub const WATCHES: usize = 26;
+
+impl Cache {
+    /// An empty cache in which nodes are unhealthy by these rules, of which so many kinds are
+    /// watched, beside policies.
+    #[must_use]
+    pub fn new(unhealthy: Unhealthy, watches: usize) -> Self {
+        Self {
+            jobs: Store::default(),
+            undecodable: RwLock::default(),
+            undecodable_queues: RwLock::default(),
+            pod_groups: Store::default(),
+            queues: Store::default(),
+            flavors: Store::default(),
+            topologies: Store::default(),
+            profiles: Profiles::default(),
+            namespaces: Store::default(),
+            policies: PolicySet::default(),
+            freshness: Freshness::default(),
+            quotas: QuotaSet::default(),
+            stamping: Stamping::default(),
+            guards: Guards::default(),
+            priority_classes: Store::default(),
+            services: Store::default(),
+            network_policies: Store::default(),
+            config_maps: Store::default(),
+            external_secrets: ExternalSecrets::default(),
+            resource_quotas: Store::default(),
+            nodes: Store::default(),
+            disruption: Mutex::new(Disruption::new(unhealthy.pace())),
+            unhealthy,
+            pods: PodIndex::default(),
+            external_pods: ExternalPodIndex::default(),
+            repulsions: Repulsions::default(),
+            daemon_sets: Store::default(),
+            daemon_pods: DaemonPods::default(),
+            claims: Store::default(),
+            volumes: Store::default(),
+            storage_classes: Store::default(),
+            storage_changed: Notify::new(),
+            device_classes: Store::default(),
+            health: RwLock::new(NodeHealth::new(Instant::now())),
+            health_changed: Notify::new(),
+            unsynced: AtomicUsize::new(watches),
+            synced: Notify::new(),
+            pulses: RwLock::default(),
+        }
+    }
+
+    /// Waits until every kind has been listed once.
+    pub async fn synced(&self) {
+        loop {
+            let notified = self.synced.notified();
+            if self.is_synced() {
+                return;
+            }
+            notified.await;
+        }
+    }
+
+    /// True once every kind has been listed.
+    #[must_use]
+    pub fn is_synced(&self) -> bool {
+        self.unsynced.load(Ordering::Acquire) == 0
+    }
+
+    /// The pulse of the watch of one kind, by its plural.
+    #[must_use]
+    pub fn pulse(&self, kind: &str) -> Pulse {
+        let mut pulses = self.pulses.write();
+        pulses.entry(kind.to_owned()).or_default().clone()
+    }
+
+    /// How long ago each watch last showed that it lives, by the plural of what it watches.
+    #[must_use]
+    pub fn watch_ages(&self) -> BTreeMap<String, Duration> {
+        let pulses = self.pulses.read();
+        let ages = pulses.iter();
+        ages.map(|(kind, pulse)| (kind.clone(), pulse.age()))
+            .collect()
+    }
+
+    /// The kind of which we have been told nothing for longest, if that is for so
+    /// long that nothing may be decided on what we know of it.
+    #[must_use]
+    pub fn unseen(&self) -> Option<String> {
+        let pulses = self.pulses.read();
+        let ages = pulses.iter().map(|(kind, pulse)| (pulse.age(), kind));
+        let (age, kind) = ages.max()?;
+        (age >= UNSEEN).then(|| kind.clone())
+    }
+
+    /// True if a flavor can be used: a ResourceFlavor has the name, or it is the default flavor,
+    /// which needs none.
+    #[must_use]
+    pub fn has_flavor(&self, flavor: &str) -> bool {
+        flavor == DEFAULT_FLAVOR || self.flavors.get(&Key::new("", flavor)).is_some()
+    }
+
+    /// Labels of a namespace. None: the watch has not shown it, and an absent label says nothing.
+    #[must_use]
+    pub fn namespace_labels(&self, namespace: &str) -> Option<BTreeMap<String, String>> {
+        let namespace = self.namespaces.get(&Key::new("", namespace))?;
+        Some(namespace.metadata.labels.clone().unwrap_or_default())
+    }
+
+    /// One more kind has been listed. Once it was the last, who could write where pods count is
+    /// known.
+    pub fn one_synced(&self) {
+        let before = self
+            .unsynced
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| n.checked_sub(1));
+        if before == Ok(1) {
+            self.settle_external_pods();
+            self.synced.notify_waiters();
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! One node, as the watch shows it.
+
+use k8s_openapi::api::core::v1::Taint;
+use tokio::time::Instant;
+use trellis_scheduler::Node;
+
+use super::Cache;
+use crate::key::Key;
+use crate::scheduling::{gang, reserve};
+use crate::watch::{Health, Leave};
+
+impl Cache {
+    /// The engine's form of a node, as it is now. None: it is gone.
+    #[must_use]
+    pub fn engine_node(&self, name: &str) -> Option<Node> {
+        let node = self.nodes.get(&Key::new("", name))?;
+        let mut node = gang::node(&node, &self.unhealthy);
+        if reserve::is_own(&node) {
+            let sets = self.daemon_sets.all();
+            let sets = sets.iter().map(AsRef::as_ref);
+            reserve::hold_back(&mut node, sets, |set| self.daemon_pods.is_on(set, name));
+        }
+        Some(node)
+    }
+
+    /// Why what runs on a node is to leave it, though its kubelet says that it is ready. None:
+    /// it is well, or not known.
+    #[must_use]
+    pub fn why_unhealthy(&self, node: &str) -> Option<String> {
+        let node = self.nodes.get(&Key::new("", node))?;
+        self.unhealthy.why(&node)
+    }
+
+    /// Whether what runs on an unhealthy node may leave it now.
+    #[must_use]
+    pub fn may_leave(&self, node: &str, now: Instant) -> Leave {
+        self.disruption.lock().may_leave(node, now)
+    }
+
+    /// A gang leaves the node: all others on it may, and those on other nodes of its zone wait.
+    pub fn left(&self, node: &str, now: Instant) {
+        self.disruption.lock().left(node, now);
+    }
+
+    /// True if the node's pods are to be planned anew.
+    #[must_use]
+    pub fn is_lost(&self, node: &str) -> bool {
+        self.health.read().of(node, Instant::now()) >= Health::Lost
+    }
+
+    /// True if the node is there and takes new pods: it is ready, not cordoned, and has no taint
+    /// by which Kubernetes keeps pods off it, such as for want of memory.
+    #[must_use]
+    pub fn is_open(&self, node: &str) -> bool {
+        let keeps_off = |taint: &Taint| {
+            taint.key.starts_with("node.kubernetes.io/") && taint.effect != "PreferNoSchedule"
+        };
+        let node = self.nodes.get(&Key::new("", node));
+        node.is_some_and(|node| {
+            node.is_ready() && !node.spec.unschedulable && !node.spec.taints.iter().any(keeps_off)
+        })
+    }
+
+    /// True if nobody is left to stop the node's pods: they may be deleted by force.
+    #[must_use]
+    pub fn is_given_up(&self, node: &str) -> bool {
+        self.health.read().of(node, Instant::now()) >= Health::GivenUp
+    }
+}

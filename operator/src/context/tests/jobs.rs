@@ -1,0 +1,35 @@
+//! TrainingJobs.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::*;
+
+/// Whoever finds neither takes the job for gone, and gives its place away.
+#[tokio::test]
+async fn a_job_that_decodes_and_does_not_in_turn_is_there_all_the_time() {
+    let case = Case::new();
+    case.jobs(&[("a", "j", &[])]).await;
+    let key = Key::new("a", "j");
+    let job = case.context.cache.jobs.get(&key).unwrap();
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let looks = scope.spawn(|| {
+            let mut gone = 0;
+            while !over.load(Ordering::Relaxed) {
+                gone += usize::from(case.context.cache.job(&key).is_none());
+            }
+            gone
+        });
+        for _ in 0..20_000 {
+            let broken = Undecodable {
+                uid: "a-j".to_owned(),
+                generation: None,
+                error: String::new(),
+            };
+            Sink::<TrainingJob>::undecodable(&*case.watched, &key, broken);
+            case.watched.apply(key.clone(), (*job).clone());
+        }
+        over.store(true, Ordering::Relaxed);
+        assert_eq!(looks.join().unwrap(), 0);
+    });
+}

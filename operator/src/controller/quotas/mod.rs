@@ -1,0 +1,6 @@
+//! QuotaPolicies: writes their status and their ledgers.
+
+mod ledger;
+mod status;
+
+pub use status::{keep_quota_status, missing_flavors, takes_no_effect};
