@@ -24,6 +24,7 @@ pub mod namespace_quota;
 pub mod neighbours;
 mod open_plans;
 mod preflight;
+mod reports;
 pub mod request;
 pub mod reserve;
 mod surplus;
@@ -37,28 +38,5 @@ pub use commit::{Committer, is_owned, is_there};
 pub use driver::Driver;
 pub use feed::{Feed, Heard, Tell, channel};
 pub use journal::{PLAN_TIME, has_all, made_at, makes_room, members as plan_members};
+pub use reports::{QueueReport, TotalsReport};
 pub use wish::{Attempt, Run, Wish};
-
-use std::collections::BTreeMap;
-
-use trellis_scheduler::{QueueCounts, QueueMemory, QueueStanding, ResourceName, Totals};
-
-/// How a queue stands.
-#[derive(Clone, Debug, Default)]
-pub struct QueueReport {
-    /// Jobs that wait and hold a place.
-    pub counts: QueueCounts,
-    /// What they hold. None: the queue is not known (yet).
-    pub standing: Option<QueueStanding>,
-    /// What they have held.
-    pub memory: Option<QueueMemory>,
-}
-
-/// What there is, as the engine has it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TotalsReport {
-    /// Of the nodes that take pods.
-    pub by_resource: BTreeMap<ResourceName, Totals>,
-    /// Limits of which the engine's account has for long not been what is counted anew.
-    pub wrong_limits: usize,
-}
