@@ -74,8 +74,8 @@ pub(crate) async fn phases(helm: Helm) -> Result<()> {
     operator::takes_jobs(&control_plane).await?;
     let site = Site::new(&control_plane, "upgrade", Nodes::new(3).gpus(8)).await;
     submit(&control_plane, &site).await?;
-    external::submit(&site).await?;
-    let stood = (stand(&site).await?, external::stand(&site).await?);
+    external_pods::submit(&site).await?;
+    let stood = (stand(&site).await?, external_pods::stand(&site).await?);
     let before = leads.log()?;
     ensure!(before.lines().all(is_json), "{before}");
 
@@ -89,7 +89,7 @@ pub(crate) async fn phases(helm: Helm) -> Result<()> {
     // It has looked at all of them once it has looked at one more.
     site.submit("later", 2, 8).await;
     site.reaches("later", JobPhase::Queued).await;
-    let stands = (stand(&site).await?, external::stand(&site).await?);
+    let stands = (stand(&site).await?, external_pods::stand(&site).await?);
     ensure!(stands == stood, "{stands:#?}\nwas\n{stood:#?}");
     // The log has what the one before said, too.
     let log = leads.log()?;
@@ -97,7 +97,7 @@ pub(crate) async fn phases(helm: Helm) -> Result<()> {
     ensure!(!last.is_empty() && !is_json(last), "{last}");
 
     go_on(&control_plane, &site).await?;
-    external::go_on(&site).await?;
+    external_pods::go_on(&site).await?;
     leads.assert_runs();
     Ok(())
 }
