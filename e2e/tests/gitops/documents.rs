@@ -42,7 +42,7 @@ pub(crate) async fn delivered(scene: &Scene) -> Result<()> {
         delivered.push(scene.argocd.deliver(application).await?);
     }
     let all = [
-        "Queue/team-a",
+        "TrainingQueue/team-a",
         "QuotaPolicy/team-a",
         "RuntimeProfile/fabric",
     ];

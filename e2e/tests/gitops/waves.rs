@@ -79,7 +79,7 @@ pub(crate) async fn held(scene: &Scene) -> Result<()> {
         .becomes("Healthy", SOON, |s| {
             let (_, _, message) = s
                 .resources
-                .get(&format!("Queue/{name}"))
+                .get(&format!("TrainingQueue/{name}"))
                 .cloned()
                 .unwrap_or_default();
             s.health == "Healthy" && message.contains("spec.stopPolicy is Hold")
@@ -96,7 +96,7 @@ pub(crate) async fn held(scene: &Scene) -> Result<()> {
     let wrong = application
         .becomes("Degraded", SOON, |s| s.health == "Degraded")
         .await?;
-    let (_, _, message) = &wrong.resources[&format!("Queue/{name}")];
+    let (_, _, message) = &wrong.resources[&format!("TrainingQueue/{name}")];
     ensure!(message.starts_with("QueueMisconfigured: "), "{message}");
     application.delete(SOON).await
 }
