@@ -28,12 +28,13 @@ pub struct Launch {
 }
 
 impl Launch {
-    /// An operator of that name whose lease is as short as can be.
+    /// An operator of that name. Its lease is long: when a busy machine costs an operator its
+    /// lease it ends, and nothing starts it again.
     #[must_use]
     pub fn named(name: &str) -> Self {
         Self {
             name: name.to_owned(),
-            lease_seconds: 2,
+            lease_seconds: 60,
             arguments: Vec::new(),
             variables: Vec::new(),
         }

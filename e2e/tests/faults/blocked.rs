@@ -45,6 +45,7 @@ async fn the_quota_of_a_gang_that_may_not_start_any_more_is_not_given_twice() {
 
     // The queue is taken from its namespace, and a new leader has never seen it admitted.
     first.kill().unwrap();
+    operator::give_lease_back(&control_plane).await.unwrap();
     let queues: Api<TrainingQueue> = Api::all(control_plane.client());
     let patch = json!({"spec": {"namespaceSelector": selects(&[other.name()])}});
     queues

@@ -19,10 +19,11 @@ use super::program;
 async fn a_lease_that_was_deleted_leaves_no_gang_behind() {
     let control_plane = operator::control_plane().await.unwrap();
     let leases: Api<Lease> = Api::namespaced(control_plane.client(), NAMESPACE);
-    let (mut first, _proxy) =
-        Operator::behind_proxy(&control_plane, program(), &Launch::named("first"))
-            .await
-            .unwrap();
+    // It sees by its next renewal, after a quarter of this, that there is no lease.
+    let launch = Launch::named("first").lease_seconds(20);
+    let (mut first, _proxy) = Operator::behind_proxy(&control_plane, program(), &launch)
+        .await
+        .unwrap();
     let site = Site::new(&control_plane, "lease", Nodes::new(2).gpus(8)).await;
     site.submit("j", 2, 8).await;
     site.reaches("j", JobPhase::Running).await;

@@ -62,6 +62,7 @@ async fn the_pods_of_a_plan_that_is_gone_on_with_are_those_that_it_was_written_f
     site.pods_become("j", 1).await;
     let before = uids(&site.pods("j").await);
     first.kill().unwrap();
+    operator::give_lease_back(&control_plane).await.unwrap();
 
     // Nothing of what the plan was found by is left.
     let flavors: Api<ResourceFlavor> = Api::all(control_plane.client());

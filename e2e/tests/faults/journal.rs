@@ -166,6 +166,7 @@ async fn a_plan_is_taken_over_though_the_first_write_fails() {
     held::in_its_commit(&proxy, &site, "j", (4, 8), Fault::unavailable()).await;
     let begun = uids(&site.pods("j").await);
     first.kill().unwrap();
+    operator::give_lease_back(&control_plane).await.unwrap();
 
     let proxy = trellis_e2e::proxy::Proxy::start(&control_plane)
         .await

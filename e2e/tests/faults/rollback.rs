@@ -52,7 +52,7 @@ async fn status(site: &Site, name: &str) -> anyhow::Result<Value> {
 async fn a_job_that_cannot_be_read_for_a_while_loses_nothing() {
     let control_plane = operator::control_plane().await.unwrap();
     let site = Site::new(&control_plane, "rollback", Nodes::new(2).gpus(8)).await;
-    let launch = Launch::named("operator").lease_seconds(5);
+    let launch = Launch::named("operator");
     let (mut operator, proxy) = Operator::behind_proxy(&control_plane, program(), &launch)
         .await
         .unwrap();
@@ -67,6 +67,7 @@ async fn a_job_that_cannot_be_read_for_a_while_loses_nothing() {
     let before = status(&site, "runs").await.unwrap();
 
     operator.kill().unwrap();
+    operator::give_lease_back(&control_plane).await.unwrap();
     let anything = json!({"openAPIV3Schema": {
         "type": "object", "x-kubernetes-preserve-unknown-fields": true,
         "properties": {"status": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},

@@ -275,7 +275,7 @@ async fn a_job_whose_managed_fields_cannot_be_read_is_one_like_any_other() {
     let control_plane = operator::control_plane().await.unwrap();
     let client = control_plane.client();
     let site = Site::new(&control_plane, "managed", Nodes::new(1).gpus(8)).await;
-    let launch = Launch::named("first").lease_seconds(5);
+    let launch = Launch::named("first");
     let (mut first, proxy) = Operator::behind_proxy(&control_plane, program(), &launch)
         .await
         .unwrap();
@@ -290,7 +290,8 @@ async fn a_job_whose_managed_fields_cannot_be_read_is_one_like_any_other() {
     first.assert_runs();
 
     first.kill().unwrap();
-    let launch = Launch::named("second").lease_seconds(5);
+    operator::give_lease_back(&control_plane).await.unwrap();
+    let launch = Launch::named("second");
     let mut second = Operator::behind(&control_plane, program(), &proxy, &launch)
         .await
         .unwrap();

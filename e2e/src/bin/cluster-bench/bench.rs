@@ -1,6 +1,6 @@
 //! The cluster that is measured on, and how its pods are counted.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -21,6 +21,9 @@ use crate::row::Row;
 pub(crate) const LIMIT: Duration = Duration::from_secs(180);
 /// Applies at once: a pipeline that delivers many jobs.
 pub(crate) const APPLIES: usize = 8;
+/// The lease of each operator. It is short: the next operator waits for its end, and
+/// docs/benchmarks.md tells of a start after it.
+const LEASE_SECONDS: u64 = 2;
 
 /// A control plane without kubelets, with nodes.
 pub(crate) struct Bench {
@@ -67,33 +70,38 @@ impl Bench {
 
     /// An operator that has placed a first gang: it leads, and all is listed.
     pub(crate) async fn operator(&self) -> Result<Operator> {
-        let operator = Operator::start(&self.control_plane, &self.program).await?;
-        self.warm_up().await.context(operator.last_words())?;
-        Ok(operator)
+        self.operator_as(&Launch::named("operator")).await
     }
 
     /// The same, started like that.
     pub(crate) async fn operator_as(&self, launch: &Launch) -> Result<Operator> {
-        let (namespace, account) = (operator::NAMESPACE, operator::ACCOUNT);
-        let kubeconfig = self
-            .control_plane
-            .service_account_kubeconfig(namespace, account)
-            .await?;
-        let operator = Operator::launch(&self.control_plane, &self.program, &kubeconfig, launch)?;
+        let operator = self.launch(launch, &self.kubeconfig().await?)?;
         self.warm_up().await.context(operator.last_words())?;
         Ok(operator)
     }
 
     /// Starts an operator and waits for nothing.
     pub(crate) async fn cold_operator(&self) -> Result<Operator> {
-        Operator::start(&self.control_plane, &self.program).await
+        self.launch(&Launch::named("operator"), &self.kubeconfig().await?)
     }
 
     /// An operator behind a proxy, by its kubeconfig.
-    pub(crate) async fn operator_by(&self, kubeconfig: &std::path::Path) -> Result<Operator> {
-        let operator = Operator::start_with(&self.control_plane, &self.program, kubeconfig)?;
+    pub(crate) async fn operator_by(&self, kubeconfig: &Path) -> Result<Operator> {
+        let operator = self.launch(&Launch::named("operator"), kubeconfig)?;
         self.warm_up().await.context(operator.last_words())?;
         Ok(operator)
+    }
+
+    async fn kubeconfig(&self) -> Result<PathBuf> {
+        let (namespace, account) = (operator::NAMESPACE, operator::ACCOUNT);
+        self.control_plane
+            .service_account_kubeconfig(namespace, account)
+            .await
+    }
+
+    fn launch(&self, launch: &Launch, kubeconfig: &Path) -> Result<Operator> {
+        let launch = launch.clone().lease_seconds(LEASE_SECONDS);
+        Operator::launch(&self.control_plane, &self.program, kubeconfig, &launch)
     }
 
     async fn warm_up(&self) -> Result<()> {
