@@ -6,6 +6,7 @@ use anyhow::ensure;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
+use kube::api::PostParams;
 use serde_json::json;
 use trellis_api::TrainingJob;
 use trellis_api::job::JobPhase;
@@ -25,9 +26,10 @@ use super::{held, program};
 const DURATION: Duration = Duration::from_secs(5);
 /// The most that a request of an operator takes.
 const REQUEST: Duration = Duration::from_secs(15);
-/// How long a new leader needs to fill its caches and to place a job. A simulated kubelet starts a
-/// pod at once.
-const MARGIN: Duration = Duration::from_secs(5);
+/// How late a busy machine may take the lease.
+const MARGIN: Duration = Duration::from_secs(15);
+/// How long a new leader may take to fill its caches and to place a job, on a busy machine.
+const RUNS: Duration = Duration::from_secs(60);
 
 /// For how long the lease is good where nobody says otherwise: that of the chart.
 fn of_chart() -> Duration {
@@ -75,16 +77,27 @@ async fn leads(control_plane: &ControlPlane, operator: &Operator) {
     .unwrap();
 }
 
-/// Submits a job to whoever takes over, and asserts that it runs in time after the fault that cost
-/// the leader its lease.
-async fn goes_on(site: &Site, name: &str, fault: Instant, lease: Duration) {
+/// Submits a job, and asserts that `next` takes the lease in time after the fault that cost the
+/// leader its lease, and runs the job.
+async fn goes_on(
+    (control_plane, next): (&ControlPlane, &Operator),
+    (site, name): (&Site, &str),
+    fault: Instant,
+    lease: Duration,
+) {
     site.submit(name, 8, 1).await;
-    let runs = |job: &TrainingJob| phase(job) == Some(JobPhase::Running);
     // A candidate may see the last renewal a fifth of the lease late.
     let bound = lease / 5 + lease + REQUEST.min(lease) + MARGIN;
     let left = bound.saturating_sub(fault.elapsed());
-    let placed = wait_for(&site.api(), name, left, runs).await;
-    placed.unwrap_or_else(|error| panic!("{bound:?} after the fault: {error:#}"));
+    let taken = eventually(left, || async {
+        let holder = holder(control_plane).await?;
+        ensure!(holder == next.id(), "process {holder} leads");
+        Ok(())
+    });
+    let taken = taken.await;
+    taken.unwrap_or_else(|error| panic!("{bound:?} after the fault: {error:#}"));
+    let runs = |job: &TrainingJob| phase(job) == Some(JobPhase::Running);
+    wait_for(&site.api(), name, RUNS, runs).await.unwrap();
 }
 
 /// Writes that the API server has taken. Events are no part of a job's story.
@@ -117,8 +130,8 @@ async fn of_two_operators_one_leads_and_the_other_takes_over() {
 
     let killed = Instant::now();
     leader.operator.kill().unwrap();
-    goes_on(&site, "next", killed, lease).await;
-    leads(&control_plane, &other.operator).await;
+    let next = (&control_plane, &other.operator);
+    goes_on(next, (&site, "next"), killed, lease).await;
     site.whole("next", 8).await;
     assert_eq!(uids(&site.whole("runs", 8).await), ran);
     // What the dead leader began is the new one's: a failed rank restarts the gang.
@@ -149,13 +162,13 @@ async fn a_leader_that_wakes_after_its_lease_writes_nothing_more() {
     let since = Instant::now();
     frozen.operator.signal(Signal::Stop).unwrap();
     frozen.proxy.heal();
-    goes_on(&site, "new", since, DURATION).await;
+    let next = (&control_plane, &next.operator);
+    goes_on(next, (&site, "new"), since, DURATION).await;
     // The other one finishes what was begun, and places what came meanwhile.
     for name in ["mid", "new"] {
         site.reaches(name, JobPhase::Running).await;
         site.whole(name, 8).await;
     }
-    leads(&control_plane, &next.operator).await;
     tokio::time::sleep((2 * DURATION).saturating_sub(since.elapsed())).await;
 
     frozen.proxy.reset_counts();
@@ -188,8 +201,8 @@ async fn who_is_cut_off_tears_nothing(cut: Fault) {
     let since = Instant::now();
     alone.proxy.stall_watches(|_| true);
     alone.proxy.on_request(move |_| cut);
-    goes_on(&site, "new", since, DURATION).await;
-    leads(&control_plane, &next.operator).await;
+    let next = (&control_plane, &next.operator);
+    goes_on(next, (&site, "new"), since, DURATION).await;
     for name in ["mid", "new"] {
         site.reaches(name, JobPhase::Running).await;
         site.whole(name, 8).await;
@@ -238,6 +251,18 @@ async fn ends(operator: &mut Operator) {
     assert!(!status.success(), "{status}: {}", operator.last_words());
 }
 
+/// Waits until a pod was seen whose name begins so.
+async fn is_seen(history: &PodHistory, prefix: &str) {
+    eventually(SOON, || async {
+        let seen = history.seen();
+        let is_there = seen.keys().any(|pod| pod.starts_with(prefix));
+        ensure!(is_there, "no pod {prefix} is among {seen:?}");
+        Ok(())
+    })
+    .await
+    .unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pod_that_an_old_leader_creates_late_is_removed() {
     let control_plane = operator::control_plane().await.unwrap();
@@ -256,17 +281,19 @@ async fn a_pod_that_an_old_leader_creates_late_is_removed() {
     site.reaches("j", JobPhase::Suspended).await;
     site.pods_become("j", 0).await;
 
-    let history = PodHistory::record(site.api::<Pod>());
+    let pods = site.api::<Pod>();
+    let history = PodHistory::record(pods.clone());
+    // A watch that begins late does not show a pod that has come and gone before.
+    let probe = json!({
+        "metadata": {"name": "probe"},
+        "spec": {"containers": [{"name": "main", "image": "registry.example/probe"}]},
+    });
+    let probe = serde_json::from_value(probe).unwrap();
+    pods.create(&PostParams::default(), &probe).await.unwrap();
+    is_seen(&history, "probe").await;
     old.proxy.heal();
-    eventually(SOON, || async {
-        ensure!(!history.seen().is_empty(), "no create has arrived");
-        Ok(())
-    })
-    .await
-    .unwrap();
-    let arrived = Instant::now();
+    is_seen(&history, "j-worker-").await;
     site.pods_become("j", 0).await;
-    assert!(arrived.elapsed() < Duration::from_secs(10));
     // What they held is free.
     site.submit("whole", 1, 8).await;
     site.reaches("whole", JobPhase::Running).await;
