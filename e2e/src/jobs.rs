@@ -209,6 +209,28 @@ impl Jobs {
             .await
     }
 
+    /// Waits until a job is in a phase for that reason. It may be in it for another before, since
+    /// the operator hears of a job and of what stands around it by watches of their own.
+    ///
+    /// # Panics
+    ///
+    /// When it has not become so [soon](SOON).
+    pub async fn reaches_for(&self, name: &str, phase: JobPhase, reason: Reason) -> TrainingJob {
+        self.becomes(name, |status| {
+            status.phase == Some(phase) && status.reason == Some(reason)
+        })
+        .await
+    }
+
+    /// Waits until a job is queued for that reason.
+    ///
+    /// # Panics
+    ///
+    /// When it has not become so [soon](SOON).
+    pub async fn waits_for(&self, name: &str, reason: Reason) -> TrainingJob {
+        self.reaches_for(name, JobPhase::Queued, reason).await
+    }
+
     /// Waits until a job runs in its n-th attempt.
     ///
     /// # Panics

@@ -6,7 +6,7 @@ use serde_json::json;
 use trellis_api::job::JobPhase;
 use trellis_api::{Reason, TrainingQueue};
 use trellis_e2e::cluster::Nodes;
-use trellis_e2e::jobs::{reason, uids};
+use trellis_e2e::jobs::uids;
 use trellis_e2e::namespace::TestNamespace;
 use trellis_e2e::operator::{self, Launch, Operator};
 use trellis_e2e::queues::resource_groups;
@@ -60,8 +60,7 @@ async fn the_quota_of_a_gang_that_may_not_start_any_more_is_not_given_twice() {
     let mut waits = others.job("waits", 1, 8);
     waits["spec"]["queueName"] = json!("small");
     others.create(waits).await.unwrap();
-    let waits = others.reaches("waits", JobPhase::Queued).await;
-    assert_eq!(reason(&waits), Reason::QuotaExceeded.as_str());
+    others.waits_for("waits", Reason::QuotaExceeded).await;
     tokio::time::sleep(std::time::Duration::from_secs(2)).await;
     assert_eq!(others.pods("waits").await.len(), 0);
     assert_eq!(uids(&site.whole("runs", 1).await), ran);

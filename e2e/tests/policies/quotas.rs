@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use trellis_api::job::JobPhase;
 use trellis_api::quota_ledger::QuotaLedgerSpec;
 use trellis_api::quota_policy::QuotaPolicyStatus;
-use trellis_api::{QuotaLedger, QuotaPolicy};
+use trellis_api::{QuotaLedger, QuotaPolicy, Reason};
 use trellis_e2e::cluster::{Nodes, SCOPE};
 use trellis_e2e::control_plane::ControlPlane;
 use trellis_e2e::history::PodHistory;
@@ -90,8 +90,7 @@ async fn what_holds_no_more_than_a_limit_runs_and_the_rest_waits() {
         site.reaches(job, JobPhase::Running).await;
     }
     site.submit("c", 1, 8).await;
-    let waits = site.reaches("c", JobPhase::Queued).await;
-    assert_eq!(reason(&waits), "QuotaPolicyExceeded");
+    let waits = site.waits_for("c", Reason::QuotaPolicyExceeded).await;
     let says = message(&waits);
     let expected = format!(
         "quota policy {:?}, nvidia.com/gpu: needs 8, 16 of 16 are held: 8 are missing; held by 2 \
@@ -119,7 +118,7 @@ async fn what_holds_no_more_than_a_limit_runs_and_the_rest_waits() {
     });
     full.await;
     site.submit("d", 1, 8).await;
-    let waits = site.reaches("d", JobPhase::Queued).await;
+    let waits = site.waits_for("d", Reason::QuotaPolicyExceeded).await;
     assert!(message(&waits).contains("24 of 8 are held"), "{waits:?}");
     for job in ["a", "b", "c"] {
         assert_eq!(site.pods(job).await.len(), 1);
@@ -202,8 +201,7 @@ async fn limits_hold_over_a_restart_and_burnt_hours_are_remembered() {
     write_ledger(&control_plane, &site, now, entries).await;
     let mut first = Operator::start(&control_plane, program()).await.unwrap();
     site.submit("a", 1, 8).await;
-    let waits = site.reaches("a", JobPhase::Queued).await;
-    assert_eq!(reason(&waits), "QuotaPolicyExceeded");
+    let waits = site.waits_for("a", Reason::QuotaPolicyExceeded).await;
     let says = message(&waits);
     assert!(
         says.contains("its 1 GPU hour is burnt, and nothing starts until"),
@@ -222,8 +220,7 @@ async fn limits_hold_over_a_restart_and_burnt_hours_are_remembered() {
     site.submit("b", 1, 1).await;
     let _second = Operator::start(&control_plane, program()).await.unwrap();
     // Two run, and nobody has forgotten them.
-    let waits = site.reaches("b", JobPhase::Queued).await;
-    assert_eq!(reason(&waits), "QuotaPolicyExceeded");
+    let waits = site.waits_for("b", Reason::QuotaPolicyExceeded).await;
     assert!(message(&waits).contains("2 of 2 are held"), "{waits:?}");
     assert_eq!(site.pods("b").await.len(), 0);
     // It is written anew, with what was burnt before.
@@ -293,8 +290,7 @@ async fn ledger_that_cannot_be_read_stops_jobs_with_gpus_until_it_is_deleted() {
     write_ledger(&control_plane, &site, now, entries).await;
     let _operator = Operator::start(&control_plane, program()).await.unwrap();
     site.submit("a", 1, 8).await;
-    let waits = site.reaches("a", JobPhase::Queued).await;
-    assert_eq!(reason(&waits), "QuotaPolicyExceeded", "{waits:?}");
+    site.waits_for("a", Reason::QuotaPolicyExceeded).await;
     let is_said = |s: &QuotaPolicyStatus| {
         let mut conditions = s.conditions.iter();
         let degraded = conditions.find(|c| c.type_ == "Degraded");
@@ -367,8 +363,7 @@ async fn who_runs_and_cannot_be_compiled_is_counted_by_policies_of_now() {
     .await;
     // In another queue there is room, and none below the limit.
     site.submit("b", 1, 1).await;
-    let waits = site.reaches("b", JobPhase::Queued).await;
-    assert_eq!(reason(&waits), "QuotaPolicyExceeded", "{waits:?}");
+    let waits = site.waits_for("b", Reason::QuotaPolicyExceeded).await;
     assert!(message(&waits).contains("4 of 4 are held"), "{waits:?}");
 }
 

@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::PostParams;
 use serde_json::{Value, json};
 use trellis_api::job::JobPhase;
-use trellis_api::{TrainingJob, names};
+use trellis_api::{Reason, TrainingJob, names};
 use trellis_e2e::cluster::Nodes;
 use trellis_e2e::jobs::{message, phase, reason};
 use trellis_e2e::site::Site;
@@ -15,7 +15,7 @@ use super::{shared, site};
 
 /// The first job of these that is not placed: the operator may hear of the job
 /// before it hears of what is to keep it off the nodes.
-async fn held(site: &Site, like: &Value) -> TrainingJob {
+pub(super) async fn held(site: &Site, like: &Value) -> TrainingJob {
     for i in 0..20 {
         let name = format!("held-{i}");
         let mut job = like.clone();
@@ -77,9 +77,11 @@ async fn a_quarantined_node_gets_nothing_new_and_what_runs_leaves_it() {
     let status = stopped.status.unwrap();
     assert_eq!((status.restarts, status.disruptions), (Some(0), Some(1)));
     assert_eq!(status.last_failure.unwrap().reason, "NodeUnhealthy");
-    let waits = site.reaches("runs", JobPhase::Queued).await;
     let words = "1 with label \"dgxc.nvidia.com/nvsentinel-state=quarantined\"";
-    assert!(message(&waits).contains(words), "{}", message(&waits));
+    site.becomes("runs", |s| {
+        s.phase == Some(JobPhase::Queued) && s.full_message().contains(words)
+    })
+    .await;
     label(None).await.unwrap();
     site.nodes().uncordon(node).await.unwrap();
     site.reaches("runs", JobPhase::Running).await;
@@ -93,8 +95,8 @@ async fn a_claim_is_waited_for_and_its_volume_steers_the_gang() {
     let mut job = site.job("data", 2, 8);
     job["spec"]["taskGroups"][0]["mounts"] = json!([{"claimName": "disk", "path": "/data"}]);
     site.create(job).await.unwrap();
-    let waiting = site.reaches("data", JobPhase::Waiting).await;
-    assert_eq!(reason(&waiting), "ClaimNotFound");
+    let not_found = Reason::ClaimNotFound;
+    let waiting = site.reaches_for("data", JobPhase::Waiting, not_found).await;
     assert!(message(&waiting).contains("spec.taskGroups[0].mounts[0].claimName"));
     let claim = volumes::claim(site.name(), "disk");
     control_plane.apply_yaml(&claim).await.unwrap();

@@ -1,10 +1,10 @@
 //! All or nothing.
 
 use serde_json::json;
-use trellis_api::TrainingJob;
 use trellis_api::job::JobPhase;
+use trellis_api::{Reason, TrainingJob};
 use trellis_e2e::cluster::Nodes;
-use trellis_e2e::jobs::{SOON, message, phase, reason};
+use trellis_e2e::jobs::{SOON, message, phase};
 use trellis_e2e::site::Site;
 use trellis_e2e::wait::eventually;
 
@@ -42,10 +42,9 @@ async fn of_two_gangs_that_do_not_fit_together_one_runs_whole() {
         _ = site.reaches("a", JobPhase::Running) => ("a", "b"),
         _ = site.reaches("b", JobPhase::Running) => ("b", "a"),
     };
-    let waiting = site.reaches(waits, JobPhase::Queued).await;
+    let waiting = site.waits_for(waits, Reason::InsufficientCapacity).await;
     assert_eq!(site.pods(runs).await.len(), 64);
     assert_eq!(site.pods(waits).await.len(), 0);
-    assert_eq!(reason(&waiting), "InsufficientCapacity");
     assert!(message(&waiting).contains("28"), "{}", message(&waiting));
     // The place is free again: the other one starts.
     site.delete::<TrainingJob>(runs).await;
@@ -61,8 +60,7 @@ async fn eight_scattered_gpus_are_not_eight_on_one_node() {
     site.create(filler).await.unwrap();
     site.reaches("filler", JobPhase::Running).await;
     site.submit("whole", 1, 8).await;
-    let waiting = site.reaches("whole", JobPhase::Queued).await;
-    assert_eq!(reason(&waiting), "Fragmented", "{}", message(&waiting));
+    site.waits_for("whole", Reason::Fragmented).await;
 }
 
 #[tokio::test]

@@ -132,9 +132,12 @@ async fn a_group_waits_for_those_before_it_and_its_place_is_kept() {
     assert_eq!(awaited.held_groups, ["driver"]);
     // Nobody else gets the place that is kept for it.
     site.submit("other", 1, 1).await;
-    let waits = site.reaches("other", JobPhase::Queued).await;
-    let says = message(&waits);
-    assert!(says.contains("GPU") || says.contains("gpu"), "{says}");
+    site.becomes("other", |s| {
+        let says = s.full_message();
+        let is_room = says.contains("GPU") || says.contains("gpu");
+        s.phase == Some(JobPhase::Queued) && is_room
+    })
+    .await;
     let mut pods = site.pods("j").await;
     pods.sort_by_key(ResourceExt::name_any);
     let names: Vec<_> = pods.iter().map(ResourceExt::name_any).collect();

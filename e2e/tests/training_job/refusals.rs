@@ -56,13 +56,7 @@ async fn a_quota_of_the_namespace_that_is_too_small_is_found_before_the_first_po
     let site = site("corequota", 2).await;
     site.limit_pods(3).await;
     site.submit("j", 4, 1).await;
-    let waiting = site.reaches("j", JobPhase::Queued).await;
-    assert_eq!(
-        reason(&waiting),
-        "ResourceQuotaExceeded",
-        "{}",
-        message(&waiting)
-    );
+    let waiting = site.waits_for("j", Reason::ResourceQuotaExceeded).await;
     assert!(
         message(&waiting).contains("needs 4"),
         "{}",
@@ -161,8 +155,8 @@ async fn a_gang_whose_network_policy_is_gone_is_not_placed_without_it() {
     site.delete::<NetworkPolicy>("j").await;
     site.exit("runs-worker-0", "0").await;
     site.reaches("runs", JobPhase::Complete).await;
-    let waits = site.reaches("j", JobPhase::Waiting).await;
-    assert_eq!(reason(&waits), "ResourceQuotaExceeded");
+    let exceeded = Reason::ResourceQuotaExceeded;
+    let waits = site.reaches_for("j", JobPhase::Waiting, exceeded).await;
     assert!(message(&waits).contains("networkpolicies"), "{waits:?}");
     tokio::time::sleep(Duration::from_secs(3)).await;
     assert_eq!(site.pods("j").await.len(), 0);
