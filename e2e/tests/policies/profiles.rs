@@ -6,7 +6,7 @@ use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use trellis_api::job::{JobPhase, JobProfile};
-use trellis_api::{RuntimeProfile, TrainingJob};
+use trellis_api::{Reason, RuntimeProfile, TrainingJob};
 use trellis_e2e::jobs::{SOON, message, reason};
 use trellis_e2e::site::Site;
 use trellis_e2e::wait::wait_for;
@@ -202,8 +202,10 @@ async fn a_profile_that_breaks_a_rule_keeps_its_jobs_waiting_with_its_words() {
     let wrong = json!({"podTemplate": {"spec": {"schedulerName": "other"}}});
     apply(control_plane, &profile(&site, wrong)).await;
     create(&site, job(&site)).await;
-    let waiting = site.reaches("j", JobPhase::Waiting).await;
-    assert_eq!(reason(&waiting), "ProfileMisconfigured");
+    let misconfigured = Reason::ProfileMisconfigured;
+    let waiting = site
+        .reaches_for("j", JobPhase::Waiting, misconfigured)
+        .await;
     let said = message(&waiting);
     assert!(
         said.contains("spec.podTemplate.spec.schedulerName"),
