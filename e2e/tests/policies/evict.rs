@@ -51,7 +51,7 @@ async fn a_gang_that_is_forbidden_is_stopped_whole_and_runs_again_once_it_may() 
     site.submit("single", 1, 8).await;
     site.reaches("single", JobPhase::Queued).await;
     let generation = site.pods("gang").await;
-    site.stop_slowly("gang", "4s").await;
+    site.stop_slowly("gang", "20s").await;
 
     // It is told before whom that would stop.
     let change = about(&site, SINGLE, evict());
@@ -81,8 +81,6 @@ async fn a_gang_that_is_forbidden_is_stopped_whole_and_runs_again_once_it_may() 
         .await;
     assert_eq!(reason(&leaves), "PolicyViolation");
     assert!(message(&leaves).contains(&id), "{}", message(&leaves));
-    let told = event(&site, "gang", "PolicyViolation").await;
-    assert!(told.contains(&id), "{told}");
     // All of them, with their grace.
     eventually(SOON, || async {
         let pods = site.pods("gang").await;
@@ -100,6 +98,8 @@ async fn a_gang_that_is_forbidden_is_stopped_whole_and_runs_again_once_it_may() 
     .await
     .unwrap();
     assert_eq!(site.pods("single").await.len(), 0, "its room is still held");
+    let told = event(&site, "gang", "PolicyViolation").await;
+    assert!(told.contains(&id), "{told}");
     let refused = site.reaches("gang", JobPhase::Refused).await;
     assert_eq!(reason(&refused), "PolicyDenied");
     assert_eq!(site.pods("gang").await.len(), 0);
