@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt as _;
 use kube::api::{Patch, PatchParams};
-use serde_json::{Value, json};
+use serde_json::json;
 use trellis_api::Reason;
 use trellis_api::job::{JobPhase, TrainingJobStatus};
 use trellis_e2e::site::Site;
@@ -15,18 +15,14 @@ use super::site;
 
 const SAVED: &str = "example.com/saved";
 
-/// Submits a job of two nodes whose pods have five minutes to save, and take three seconds.
-async fn submit_that_saves(site: &Site, name: &str, more: Value) {
+/// Submits a job of two nodes whose pods have five minutes to save, and take long enough for a test
+/// to see them.
+async fn submit_that_saves(site: &Site, name: &str) {
     let mut job = site.job(name, 2, 8);
-    let spec = job["spec"].as_object_mut().unwrap();
-    spec.extend(more.as_object().unwrap().clone());
-    spec.insert(
-        "checkpoint".to_owned(),
-        json!({"gracePeriodSeconds": 300, "lastTimeAnnotation": SAVED}),
-    );
+    job["spec"]["checkpoint"] = json!({"gracePeriodSeconds": 300, "lastTimeAnnotation": SAVED});
     site.create(job).await.unwrap();
     runs(site, name).await;
-    site.stop_slowly(name, "3s").await;
+    site.stop_slowly(name, "15s").await;
 }
 
 /// Waits until pods of the job are being deleted, and gives the seconds that they have for it.
@@ -66,7 +62,7 @@ fn last_time(status: &TrainingJobStatus) -> Option<Timestamp> {
 #[tokio::test]
 async fn who_does_well_has_its_grace_and_who_has_failed_a_short_one() {
     let site = site("grace", 2).await;
-    submit_that_saves(&site, "j", json!({})).await;
+    submit_that_saves(&site, "j").await;
     site.patch("j", json!({"spec": {"suspend": true}}))
         .await
         .unwrap();
@@ -77,7 +73,7 @@ async fn who_does_well_has_its_grace_and_who_has_failed_a_short_one() {
         .await
         .unwrap();
     site.runs_again("j", 2).await;
-    site.stop_slowly("j", "3s").await;
+    site.stop_slowly("j", "15s").await;
     site.exit("j-worker-0", "1").await;
     // Of the one that has ended nothing is left to stop.
     let others = || async {
@@ -93,7 +89,10 @@ async fn who_does_well_has_its_grace_and_who_has_failed_a_short_one() {
 #[tokio::test]
 async fn the_deadline_leaves_time_to_save() {
     let site = site("saves", 2).await;
-    submit_that_saves(&site, "j", json!({"deadlines": {"activeSeconds": 3}})).await;
+    submit_that_saves(&site, "j").await;
+    // The time counts from when it began to run: it is over before the pods stop slowly otherwise.
+    let patch = json!({"spec": {"deadlines": {"activeSeconds": 3}}});
+    site.patch("j", patch).await.unwrap();
     assert_eq!(graces(&site, "j", 2).await, [300, 300]);
     site.reaches("j", JobPhase::Failed).await;
 }
