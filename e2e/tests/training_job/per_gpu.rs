@@ -5,8 +5,10 @@ use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 use trellis_api::job::JobPhase;
-use trellis_api::{PodGroup, RuntimeProfile, TrainingJob, TrainingQueue, ValidatedJob, validate};
-use trellis_e2e::jobs::{SOON, message, reason};
+use trellis_api::{
+    PodGroup, Reason, RuntimeProfile, TrainingJob, TrainingQueue, ValidatedJob, validate,
+};
+use trellis_e2e::jobs::{SOON, message};
 use trellis_e2e::site::Site;
 use trellis_e2e::wait::wait_for;
 
@@ -62,8 +64,8 @@ async fn job_that_names_only_gpus_waits_for_its_queue_and_keeps_what_that_stated
         .await
         .unwrap();
     site.create(job(&site, "waits", 2)).await.unwrap();
-    let waiting = site.reaches("waits", JobPhase::Waiting).await;
-    assert_eq!(reason(&waiting), "ResourcesMissing");
+    let missing = Reason::ResourcesMissing;
+    let waiting = site.reaches_for("waits", JobPhase::Waiting, missing).await;
     let said = message(&waiting);
     let ways_out = format!("RuntimeProfile or queue {:?}", queue(&site));
     assert!(
@@ -85,6 +87,12 @@ async fn job_that_names_only_gpus_waits_for_its_queue_and_keeps_what_that_stated
     // A new amount is for jobs that start from now on.
     let before = site.pods("waits").await;
     apply("TrainingQueue", &root, stated("1")).await.unwrap();
+    let queues: Api<TrainingQueue> = Api::all(shared().await.client());
+    let is_read = |queue: &TrainingQueue| {
+        let read = queue.status.as_ref().and_then(|s| s.observed_generation);
+        read.is_some() && read == queue.metadata.generation
+    };
+    wait_for(&queues, &root, SOON, is_read).await.unwrap();
     site.create(job(&site, "next", 2)).await.unwrap();
     assert_eq!(pod_requests(&site, "next").await, are(["2", "2Gi", "2"]));
     let jobs = site.api::<TrainingJob>();
