@@ -35,6 +35,7 @@ pub mod process;
 pub mod proxy;
 pub mod queues;
 pub mod real_nodes;
+pub mod rights;
 pub mod site;
 pub mod visibility;
 pub mod volumes;

@@ -14,6 +14,7 @@ use trellis_api::visibility::{API_SERVICE, GROUP, SERVICE, VERSION};
 
 use crate::control_plane::ControlPlane;
 use crate::operator::{ACCOUNT, Launch, NAMESPACE, Operator};
+use crate::rights;
 use crate::wait::eventually;
 
 /// How long it may take until the API server asks it.
@@ -58,10 +59,11 @@ pub async fn start_as(
     Operator::launch(control_plane, program, &kubeconfig.await?, launch)
 }
 
-/// The kubeconfig of a ServiceAccount of a namespace that has the role `view` there.
+/// The kubeconfig of a ServiceAccount of a namespace that has the role `view` there, once the API
+/// server believes it.
 ///
 /// # Errors
-/// If the API server refuses something.
+/// If the API server refuses something, or does not come to believe it.
 pub async fn viewer(control_plane: &ControlPlane, namespace: &str) -> Result<PathBuf> {
     let name = "viewer";
     let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}});
@@ -75,6 +77,12 @@ pub async fn viewer(control_plane: &ControlPlane, namespace: &str) -> Result<Pat
             .apply_yaml_in(namespace, &object.to_string())
             .await?;
     }
+    let client = control_plane
+        .service_account_client(namespace, name)
+        .await?;
+    // The controller manager adds the rights of the chart to the role.
+    let states = (GROUP, "jobstates");
+    rights::wait_allowed(&client, "list", states, Some(namespace)).await?;
     control_plane
         .service_account_kubeconfig(namespace, name)
         .await

@@ -9,7 +9,7 @@ use kube::{
     api::{ListParams, PostParams},
     config::{KubeConfigOptions, Kubeconfig},
 };
-use trellis_e2e::{control_plane::apply, namespace::TestNamespace};
+use trellis_e2e::{control_plane::apply, jobs::SOON, namespace::TestNamespace, wait::eventually};
 
 use super::shared;
 
@@ -88,7 +88,13 @@ subjects:
     );
 
     let config_maps: Api<ConfigMap> = Api::namespaced(client.clone(), name);
-    config_maps.list(&ListParams::default()).await.unwrap();
+    // The API server reads roles by a watch.
+    eventually(SOON, || async {
+        config_maps.list(&ListParams::default()).await?;
+        Ok(())
+    })
+    .await
+    .unwrap();
     assert!(is_forbidden(&config_maps.get("any").await.unwrap_err()));
     let pods: Api<Pod> = Api::namespaced(client.clone(), name);
     assert!(is_forbidden(

@@ -6,12 +6,13 @@ use serde_json::json;
 use trellis_api::TrainingJob;
 use trellis_api::names::REQUESTED_BY;
 use trellis_e2e::control_plane::ControlPlane;
+use trellis_e2e::rights;
 use trellis_e2e::site::Site;
 
 /// Who is in it may write jobs and pods, and bind these.
 const GROUP: &str = "people";
 
-/// Gives the group its rights.
+/// Gives the group its rights, and waits until its people have them.
 pub(crate) async fn allow(control_plane: &ControlPlane) {
     let rights = json!([
         {"apiGroups": ["trellis.dev"], "resources": ["trainingjobs", "trainingjobs/status", "podgroups"], "verbs": ["*"]},
@@ -29,6 +30,11 @@ pub(crate) async fn allow(control_plane: &ControlPlane) {
     for object in [role, binding] {
         control_plane.apply_yaml(&object.to_string()).await.unwrap();
     }
+    let anyone = person(control_plane, "anyone", &[]);
+    let jobs = ("trellis.dev", "trainingjobs");
+    rights::wait_allowed(&anyone, "create", jobs, None)
+        .await
+        .unwrap();
 }
 
 /// A user in those groups, and in that of all people.

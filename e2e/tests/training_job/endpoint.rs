@@ -71,11 +71,12 @@ async fn account(site: &Site, name: &str, may_list: bool) -> String {
     token.await.unwrap()
 }
 
-async fn waiting(token: &str, path: &str, name: &str) -> Option<Waiting> {
+async fn waiting(token: &str, path: &str, name: &str) -> anyhow::Result<Waiting> {
     let (code, body) = ask(Some(token), path).await;
-    assert_eq!(code, StatusCode::OK, "{body}");
-    let told: Overview = serde_json::from_value(body).unwrap();
-    told.waiting.into_iter().find(|w| w.name == name)
+    ensure!(code == StatusCode::OK, "{code}: {body}");
+    let told: Overview = serde_json::from_value(body)?;
+    let found = told.waiting.into_iter().find(|w| w.name == name);
+    found.with_context(|| format!("{name} is not told of"))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -95,8 +96,8 @@ async fn who_may_list_jobs_sees_why_they_wait_and_until_when() {
     let own = format!("{WAITING}?namespace={namespace}");
     let lister = account(&site, "lister", true).await;
     let told = eventually(SOON, || async {
-        let head = waiting(&lister, &own, "head").await;
-        let head = head.context("the head is not told of")?;
+        // The API server may not have read the role of the lister yet.
+        let head = waiting(&lister, &own, "head").await?;
         // A look ahead is worked out beside the answers.
         ensure!(head.expected_start.is_some(), "{head:?}");
         Ok(head)
@@ -126,7 +127,7 @@ async fn who_may_list_jobs_sees_why_they_wait_and_until_when() {
     let nobody = account(&site, "nobody", false).await;
     assert_eq!(code(Some(&nobody), &own).await, 403);
     let admin = shared().await.admin_token();
-    assert!(waiting(admin, WAITING, "head").await.is_some());
+    waiting(admin, WAITING, "head").await.unwrap();
     for (path, expected) in [
         ("/", 404),
         ("/v1alpha1/waiting/x", 404),

@@ -1,0 +1,41 @@
+//! Rights that RBAC gives: the API server reads roles by a watch, and believes a new one late.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use k8s_openapi::api::authorization::v1::SelfSubjectAccessReview;
+use kube::api::PostParams;
+use kube::{Api, Client};
+use serde_json::json;
+
+use crate::wait::eventually;
+
+/// How long the API server may take to believe a new role.
+const BELIEVED: Duration = Duration::from_secs(60);
+
+/// Waits until the user of `client` has the right to do `verb` with a resource of an API group in a
+/// namespace, or in all of them if there is none.
+///
+/// # Errors
+/// If that takes too long.
+pub async fn wait_allowed(
+    client: &Client,
+    verb: &str,
+    (group, resource): (&str, &str),
+    namespace: Option<&str>,
+) -> Result<()> {
+    let review: SelfSubjectAccessReview = serde_json::from_value(json!({
+        "spec": {"resourceAttributes": {
+            "verb": verb, "group": group, "resource": resource,
+            "namespace": namespace.unwrap_or_default(),
+        }},
+    }))?;
+    let reviews: Api<SelfSubjectAccessReview> = Api::all(client.clone());
+    eventually(BELIEVED, || async {
+        let answer = reviews.create(&PostParams::default(), &review).await?;
+        let is_allowed = answer.status.is_some_and(|status| status.allowed);
+        ensure!(is_allowed, "no right to {verb} {resource} of {group:?} yet");
+        Ok(())
+    })
+    .await
+}
