@@ -3,23 +3,28 @@
 
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingAdmissionPolicyBinding, ValidatingAdmissionPolicyBinding,
 };
-use kube::api::{ApiResource, DeleteParams, DynamicObject};
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{ApiResource, DeleteParams, DynamicObject, PostParams};
 use kube::core::{ClusterResourceScope, GroupVersionKind, Resource};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
 use crate::control_plane::ControlPlane;
 use crate::kubelet;
+use crate::wait::eventually;
 
 const GROUP: &str = "admissionregistration.k8s.io";
 const VERSION: &str = "v1";
-/// A new policy takes a moment until every request sees it: the API server reads them anew once a
-/// second.
-const SEEN: Duration = Duration::from_secs(2);
+/// How long a new policy may take until requests see it: the API server reads policies anew once a
+/// second, later on a busy machine.
+const SEEN: Duration = Duration::from_secs(60);
+/// Name of the pod that each policy refuses or changes, whatever else it does: its dry run shows
+/// that the policy acts. It is the scheduler's name too that a policy gives the pod.
+const PROBE: &str = "trellis-e2e-probe";
 /// The age at which a new policy acts on every request, and the operator believes stamps.
 const IN_FORCE_AFTER: Duration = Duration::from_secs(12);
 
@@ -68,7 +73,9 @@ impl PodPolicy {
         message: &str,
     ) -> Result<Self> {
         let validation = json!({"expression": expression, "message": message});
-        let spec = json!({"validations": [validation]});
+        let probe = format!("!has(object.metadata.name) || object.metadata.name != '{PROBE}'");
+        let probe = json!({"expression": probe, "message": "it is the probe"});
+        let spec = json!({"validations": [validation, probe]});
         Self::enforce(control_plane, namespace, Act::Refuse, spec).await
     }
 
@@ -127,7 +134,12 @@ impl PodPolicy {
         namespace: &str,
         mutation: Value,
     ) -> Result<Self> {
-        let spec = json!({"reinvocationPolicy": "Never", "mutations": [mutation]});
+        let probe = format!(
+            "has(object.metadata.name) && object.metadata.name == '{PROBE}' ? \
+             [JSONPatch{{op: 'add', path: '/spec/schedulerName', value: '{PROBE}'}}] : []"
+        );
+        let probe = json!({"patchType": "JSONPatch", "jsonPatch": {"expression": probe}});
+        let spec = json!({"reinvocationPolicy": "Never", "mutations": [mutation, probe]});
         Self::enforce(control_plane, namespace, Act::Change, spec).await
     }
 
@@ -156,12 +168,45 @@ impl PodPolicy {
             });
             control_plane.apply_yaml(&object.to_string()).await?;
         }
-        tokio::time::sleep(SEEN).await;
-        Ok(Self {
+        let policy = Self {
             act,
             namespace: namespace.to_owned(),
             client: control_plane.client(),
+        };
+        policy.acts().await?;
+        Ok(policy)
+    }
+
+    /// Waits until it acts on new pods.
+    async fn acts(&self) -> Result<()> {
+        let pods: Api<Pod> = Api::namespaced(self.client.clone(), &self.namespace);
+        // Rules of tests add to the node selector.
+        let probe: Pod = serde_json::from_value(json!({
+            "metadata": {"name": PROBE},
+            "spec": {
+                "nodeSelector": {"kubernetes.io/os": "linux"},
+                "containers": [{"name": "main", "image": "registry.example/probe"}],
+            },
+        }))?;
+        let dry_run = PostParams {
+            dry_run: true,
+            ..PostParams::default()
+        };
+        // The API server names the policy that refuses, or whose rule fails.
+        let name = format!("'{}'", self.namespace);
+        eventually(SEEN, || async {
+            match pods.create(&dry_run, &probe).await {
+                Ok(pod) => {
+                    let scheduler = pod.spec.and_then(|spec| spec.scheduler_name);
+                    let is_changed = scheduler.as_deref() == Some(PROBE);
+                    ensure!(is_changed, "the policy {name} does not act yet");
+                    Ok(())
+                }
+                Err(kube::Error::Api(status)) if status.message.contains(&name) => Ok(()),
+                Err(error) => Err(anyhow::Error::from(error)),
+            }
         })
+        .await
     }
 
     /// Ends it, and does not wait until every request sees that.

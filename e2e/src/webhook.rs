@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
+use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::{DeleteParams, PostParams};
 use serde_json::json;
@@ -11,9 +12,13 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 use crate::control_plane::ControlPlane;
+use crate::wait::eventually;
 
-/// A new webhook takes a moment until every request sees it.
-const SEEN: Duration = Duration::from_secs(2);
+/// How long a new webhook may take until requests see it. A request that does waits 10 s for one
+/// that hangs.
+const SEEN: Duration = Duration::from_secs(60);
+/// Its name, of which the API server tells when it gets no answer.
+const WEBHOOK: &str = "broken.trellis.dev";
 
 /// A webhook for the pods of one namespace, whose name it bears, that refuses nothing and answers
 /// nothing: while it is there no pod is created.
@@ -69,7 +74,7 @@ impl BrokenWebhook {
         let webhook = json!({
             "metadata": {"name": namespace},
             "webhooks": [{
-                "name": "broken.trellis.dev",
+                "name": WEBHOOK,
                 "admissionReviewVersions": ["v1"],
                 "sideEffects": "None",
                 "failurePolicy": "Fail",
@@ -82,12 +87,34 @@ impl BrokenWebhook {
         let api = Api::all(control_plane.client());
         let webhook = serde_json::from_value(webhook)?;
         api.create(&PostParams::default(), &webhook).await?;
-        tokio::time::sleep(SEEN).await;
-        Ok(Self {
+        let broken = Self {
             namespace: namespace.to_owned(),
             api,
             listens,
+        };
+        broken.acts(control_plane).await?;
+        Ok(broken)
+    }
+
+    /// Waits until no pod is created.
+    async fn acts(&self, control_plane: &ControlPlane) -> Result<()> {
+        let pods: Api<Pod> = Api::namespaced(control_plane.client(), &self.namespace);
+        let probe: Pod = serde_json::from_value(json!({
+            "metadata": {"name": "probe"},
+            "spec": {"containers": [{"name": "main", "image": "registry.example/probe"}]},
+        }))?;
+        let dry_run = PostParams {
+            dry_run: true,
+            ..PostParams::default()
+        };
+        eventually(SEEN, || async {
+            match pods.create(&dry_run, &probe).await {
+                Ok(_) => bail!("the webhook is not asked yet"),
+                Err(kube::Error::Api(status)) if status.message.contains(WEBHOOK) => Ok(()),
+                Err(error) => Err(anyhow::Error::from(error)),
+            }
         })
+        .await
     }
 
     /// Ends it.

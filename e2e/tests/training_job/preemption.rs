@@ -8,6 +8,7 @@ use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 use trellis_api::job::{JobPhase, TrainingJobStatus};
 use trellis_api::{Reason, TrainingJob, TrainingQueue};
+use trellis_e2e::admission::PodPolicy;
 use trellis_e2e::jobs::{SOON, message, uids};
 use trellis_e2e::queues::resource_groups;
 use trellis_e2e::site::Site;
@@ -257,30 +258,9 @@ async fn nobody_leaves_for_a_gang_that_admission_refuses() {
     submit(&site, "low", 1, &queue, None).await;
     runs(&site, "low").await;
     let before = uids(&site.whole("low", 1).await);
-    let scope = site.name();
-    let policy = format!(
-        "
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingAdmissionPolicy
-metadata: {{name: {scope}}}
-spec:
-  failurePolicy: Fail
-  matchConstraints:
-    namespaceSelector: {{matchLabels: {{kubernetes.io/metadata.name: {scope}}}}}
-    resourceRules:
-    - {{apiGroups: [''], apiVersions: [v1], operations: [CREATE], resources: [pods]}}
-  validations:
-  - {{expression: 'false', message: not today}}
----
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingAdmissionPolicyBinding
-metadata: {{name: {scope}}}
-spec: {{policyName: {scope}, validationActions: [Deny]}}
-"
-    );
-    shared().await.apply_yaml(&policy).await.unwrap();
-    // A new policy takes a moment until every request sees it.
-    tokio::time::sleep(Duration::from_secs(2)).await;
+    PodPolicy::refuse_unless(shared().await, site.name(), "false", "not today")
+        .await
+        .unwrap();
     submit(&site, "high", 1, &queue, Some(&class)).await;
     let refused = site.becomes("high", says(Reason::PodRefused)).await;
     assert!(message(&refused).contains("not today"));
