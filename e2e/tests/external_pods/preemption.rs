@@ -166,7 +166,7 @@ async fn a_job_makes_room_for_a_external_gang_of_higher_priority() {
     low["spec"]["queueName"] = json!(queue);
     site.create(low).await.unwrap();
     site.runs_again("low", 1).await;
-    site.stop_slowly("low", "3s").await;
+    site.stop_slowly("low", "15s").await;
     group(
         &site,
         "high",

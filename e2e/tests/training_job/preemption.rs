@@ -87,7 +87,7 @@ async fn a_job_of_higher_priority_takes_the_place_of_a_lower_one_whole() {
     let (queue, class) = by_priority(&site).await;
     submit(&site, "low", 2, &queue, None).await;
     runs(&site, "low").await;
-    site.stop_slowly("low", "5s").await;
+    site.stop_slowly("low", "15s").await;
     // It needs one node; its victim leaves both.
     submit(&site, "high", 1, &queue, Some(&class)).await;
     let follows = site.becomes("high", says(Reason::Preempting)).await;
@@ -233,7 +233,7 @@ async fn who_was_told_to_leave_comes_back_if_the_other_is_gone() {
     let (queue, class) = by_priority(&site).await;
     submit(&site, "low", 2, &queue, None).await;
     runs(&site, "low").await;
-    site.stop_slowly("low", "5s").await;
+    site.stop_slowly("low", "15s").await;
     submit(&site, "high", 2, &queue, Some(&class)).await;
     site.becomes("high", says(Reason::Preempting)).await;
     site.becomes("low", says(Reason::Preempted)).await;
