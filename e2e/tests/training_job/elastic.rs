@@ -2,14 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use anyhow::ensure;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use serde_json::{Value, json};
 use trellis_api::TrainingJob;
 use trellis_api::job::JobPhase;
 use trellis_api::names;
-use trellis_e2e::jobs::message;
+use trellis_e2e::jobs::{SOON, message};
 use trellis_e2e::site::Site;
+use trellis_e2e::wait::eventually;
 
 use super::site;
 
@@ -97,11 +99,17 @@ async fn a_rank_that_is_taken_away_comes_back_and_the_others_go_on() {
     runs_with(&site, "j", "3/3").await;
     let before = uids(&site, "j").await;
     site.delete::<Pod>("j-worker-1").await;
+    // The loss that the operator sees first is to blame for the wave.
+    site.becomes("j", |s| s.disruptions == Some(1)).await;
     site.exit("j-worker-2", "1").await;
-    let back = |status: &trellis_api::job::TrainingJobStatus| {
-        status.ready.as_deref() == Some("2/3") || status.ready.as_deref() == Some("1/3")
-    };
-    site.becomes("j", back).await;
+    eventually(SOON, || async {
+        let now = uids(&site, "j").await;
+        let is_new = |pod: &str| now.contains_key(pod) && now.get(pod) != before.get(pod);
+        ensure!(is_new("j-worker-1") && is_new("j-worker-2"), "{now:?}");
+        Ok(())
+    })
+    .await
+    .unwrap();
     let job = runs_with(&site, "j", "3/3").await.status.unwrap();
     assert_eq!(job.attempt, Some(1));
     // Both went in one wave, for which the cluster is to blame.
