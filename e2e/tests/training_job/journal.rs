@@ -13,17 +13,20 @@ use trellis_e2e::wait::eventually;
 
 use super::site;
 
+/// How long a gang may take to start: enough on a busy machine.
+const START: Duration = Duration::from_secs(30);
+
 /// The journal went with it: the gang is placed anew, and its user pays nothing for that.
 #[tokio::test]
 async fn a_deleted_pod_group_is_a_disruption_and_not_the_jobs_fault() {
     let site = site("nojournal", 2).await;
     let mut job = site.job("j", 2, 8);
-    job["spec"]["deadlines"]["startupSeconds"] = json!(10);
+    job["spec"]["deadlines"]["startupSeconds"] = json!(START.as_secs());
     site.create(job).await.unwrap();
     site.reaches("j", JobPhase::Running).await;
     let before = uids(&site.whole("j", 2).await);
     // It has run for longer than it may take to start.
-    tokio::time::sleep(Duration::from_secs(11)).await;
+    tokio::time::sleep(START).await;
     site.delete::<PodGroup>("j").await;
     let again = site.runs_again("j", 2).await;
     let status = again.status.unwrap();
