@@ -197,6 +197,11 @@ async fn a_held_request_goes_through_once_the_proxy_is_healed() {
     assert!(place.direct.get_opt("held").await.unwrap().is_some());
 }
 
+/// How long an answer may take, or the end of a connection.
+const ANSWERED: Duration = Duration::from_secs(30);
+/// How long no answer is to come. A write reaches the API server well within it.
+const SILENT: Duration = Duration::from_secs(2);
+
 #[tokio::test]
 async fn connections_are_cut_before_or_after_the_write() {
     let place = place("cut").await;
@@ -209,20 +214,16 @@ async fn connections_are_cut_before_or_after_the_write() {
         _ => Fault::Pass,
     };
     place.proxy.on_request(fault_for);
-    let create = async |name: &str| {
+    let create = async |name: &str, limit: Duration| {
         let map = config_map(name);
-        timeout(
-            Duration::from_secs(2),
-            place.api.create(&PostParams::default(), &map),
-        )
-        .await
+        timeout(limit, place.api.create(&PostParams::default(), &map)).await
     };
-    assert!(matches!(create("before").await, Ok(Err(_))));
-    assert!(matches!(create("after").await, Ok(Err(_))));
-    assert!(create("silent").await.is_err(), "timed out");
-    assert!(create("never").await.is_err(), "timed out");
+    assert!(matches!(create("before", ANSWERED).await, Ok(Err(_))));
+    assert!(matches!(create("after", ANSWERED).await, Ok(Err(_))));
+    assert!(create("silent", SILENT).await.is_err(), "it was answered");
+    assert!(create("never", SILENT).await.is_err(), "it was answered");
     let started = Instant::now();
-    create("late").await.unwrap().unwrap();
+    create("late", ANSWERED).await.unwrap().unwrap();
     assert!(started.elapsed() >= Duration::from_millis(700));
 
     let mut there = Vec::new();
@@ -265,9 +266,11 @@ async fn exactly_k_writes_happen_before_the_callback() {
         let place = place("trap").await;
         let calls = Arc::new(AtomicU64::new(0));
         let counted = Arc::clone(&calls);
+        let (looked, may_return) = std::sync::mpsc::channel::<()>();
         let mut fired = place.proxy.after_write(k, moment, is_config_map, move || {
             counted.fetch_add(1, Ordering::SeqCst);
-            std::thread::sleep(Duration::from_millis(300));
+            // Until the test has looked at what is there, or has failed.
+            let _ = may_return.recv_timeout(ANSWERED);
         });
         let working = tokio::spawn({
             let api = place.api.clone();
@@ -279,7 +282,8 @@ async fn exactly_k_writes_happen_before_the_callback() {
         // In the middle of the callback.
         assert_eq!(count(&place.direct).await as u64, k);
         assert!(!fired.now());
-        fired.wait(Duration::from_secs(10)).await.unwrap();
+        looked.send(()).unwrap();
+        fired.wait(ANSWERED).await.unwrap();
         let answered = working.await.unwrap();
         assert_eq!(calls.load(Ordering::SeqCst), 1);
         // Those that waited in the trap were cut, those that came after it went through.
