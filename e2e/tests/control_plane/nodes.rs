@@ -19,7 +19,7 @@ use trellis_e2e::{
 
 use super::{phase, pod, shared};
 
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(60);
 
 fn ready(node: &Node) -> &str {
     let conditions = node
@@ -151,6 +151,10 @@ async fn nodes_shrink_are_cordoned_tainted_and_deleted() {
         .set_condition(first, "GpuThermalWatch", "True", "TooHot")
         .await
         .unwrap();
+    // The controller manager taints it for its cordon.
+    let api: Api<Node> = Api::all(control_plane.client());
+    let cordoned = |node: &Node| tainted(node, "node.kubernetes.io/unschedulable");
+    wait_for(&api, first, SOON, cordoned).await.unwrap();
     // Long enough for kwok to have put things right if it meant to.
     tokio::time::sleep(Duration::from_secs(1)).await;
     let node = nodes.get(first).await.unwrap();
@@ -169,7 +173,6 @@ async fn nodes_shrink_are_cordoned_tainted_and_deleted() {
 
     nodes.uncordon(first).await.unwrap();
     nodes.untaint(first, "bad").await.unwrap();
-    let api: Api<Node> = Api::all(control_plane.client());
     let free =
         |node: &Node| !tainted(node, "bad") && !tainted(node, "node.kubernetes.io/unschedulable");
     wait_for(&api, first, SOON, free).await.unwrap();
