@@ -18,7 +18,7 @@ use trellis_e2e::{
 
 use super::{phase, pod, shared};
 
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(60);
 
 async fn place(prefix: &str) -> (TestNamespace, NodeSet, Api<Pod>) {
     let control_plane = shared().await;
@@ -163,19 +163,14 @@ async fn a_pod_runs_for_as_long_as_told() {
         json!({kubelet::RUN_FOR: "2s", kubelet::EXIT: "1"}),
     )
     .await;
-    wait_for(&api, "short", SOON, |pod| phase(pod) == "Running")
-        .await
-        .unwrap();
-    let running = std::time::Instant::now();
     let short = wait_for(&api, "short", SOON, |pod| phase(pod) == "Succeeded")
         .await
         .unwrap();
-    assert!(
-        running.elapsed() > Duration::from_millis(1200),
-        "{:?}",
-        running.elapsed()
-    );
-    assert_eq!(ended(&short).exit_code, 0);
+    let short = ended(&short);
+    let (started, finished) = (short.started_at.unwrap(), short.finished_at.unwrap());
+    let ran = finished.0.duration_since(started.0);
+    assert!(ran.as_secs() >= 2, "{ran}");
+    assert_eq!(short.exit_code, 0);
     let crashed = wait_for(&api, "crashes", SOON, |pod| phase(pod) == "Failed")
         .await
         .unwrap();
