@@ -18,7 +18,9 @@ use crate::wait::eventually;
 pub const FIELD_MANAGER: &str = "trellis-e2e";
 
 /// How long a new CRD may take until it can be used.
-const ESTABLISHED: Duration = Duration::from_secs(10);
+const ESTABLISHED: Duration = Duration::from_secs(60);
+/// How long a kind that is established may take until discovery shows it.
+const SHOWN: Duration = Duration::from_secs(30);
 
 impl ControlPlane {
     /// Applies every document of `yaml` in its order, by server-side apply with force, strictly
@@ -94,7 +96,7 @@ async fn apply_one(
 
 /// The resource of a kind. A kind whose CRD has just been established takes a moment to show.
 async fn resolve(client: &Client, gvk: &GroupVersionKind) -> Result<(ApiResource, Scope)> {
-    eventually(Duration::from_secs(2), || async {
+    eventually(SHOWN, || async {
         let (resource, capabilities) = discovery::pinned_kind(client, gvk).await?;
         Ok((resource, capabilities.scope))
     })

@@ -16,7 +16,7 @@ use trellis_e2e::{
 
 use super::shared;
 
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(60);
 
 #[tokio::test]
 async fn what_a_deleted_object_of_our_own_kind_owned_goes_with_it() {

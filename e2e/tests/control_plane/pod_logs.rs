@@ -16,7 +16,7 @@ use trellis_e2e::{
 
 use super::{phase, pod, shared};
 
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(60);
 
 /// Runs pod `a` on `node`.
 async fn run(api: &Api<Pod>, node: &str) {
