@@ -3,20 +3,24 @@
 
 use std::time::{Duration, Instant};
 
+use anyhow::ensure;
 use k8s_openapi::api::core::v1::Service;
 use serde_json::json;
 use trellis_api::job::JobPhase;
 use trellis_e2e::cluster::Nodes;
 use trellis_e2e::endpoint;
+use trellis_e2e::jobs::SOON;
 use trellis_e2e::namespace::TestNamespace;
 use trellis_e2e::operator::{self, Launch, Operator};
 use trellis_e2e::proxy::{Fault, Proxy, Verb};
 use trellis_e2e::site::Site;
+use trellis_e2e::wait::eventually;
 
+use super::lease::leads;
 use super::program;
 
-/// Much less than the time for which a new leader would wait for a look at everyone.
-const SOON_ENOUGH: Duration = Duration::from_secs(15);
+/// Less than the 30 s for which a new leader would wait for a look at everyone.
+const SOON_ENOUGH: Duration = Duration::from_secs(25);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_job_that_cannot_be_reconciled_keeps_no_other_waiting_under_a_new_leader() {
@@ -48,6 +52,7 @@ async fn a_job_that_cannot_be_reconciled_keeps_no_other_waiting_under_a_new_lead
     let mut second = Operator::behind(&control_plane, program(), &proxy, &launch)
         .await
         .unwrap();
+    leads(&control_plane, &second).await;
     let began = Instant::now();
     site.submit("other", 1, 8).await;
     site.reaches("other", JobPhase::Running).await;
@@ -76,9 +81,13 @@ async fn a_new_leader_knows_when_what_it_takes_over_ends() {
     let mut second = second.unwrap();
     site.submit("next", 1, 8).await;
     site.reaches("next", JobPhase::Queued).await;
-    let next = endpoint::waiting(&second, &control_plane, (&site, "next")).await;
-    let next = next.unwrap().message;
-    assert!(next.contains("starts at"), "{next}");
+    eventually(SOON, || async {
+        let next = endpoint::waiting(&second, &control_plane, (&site, "next")).await?;
+        ensure!(next.message.contains("starts at"), "{}", next.message);
+        Ok(())
+    })
+    .await
+    .unwrap();
     second.assert_runs();
 }
 

@@ -67,7 +67,7 @@ async fn holder(control_plane: &ControlPlane) -> anyhow::Result<u32> {
 }
 
 /// Waits until an operator holds the lease.
-async fn leads(control_plane: &ControlPlane, operator: &Operator) {
+pub(super) async fn leads(control_plane: &ControlPlane, operator: &Operator) {
     eventually(SOON, || async {
         let holder = holder(control_plane).await?;
         ensure!(holder == operator.id(), "process {holder} leads");
