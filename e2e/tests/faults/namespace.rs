@@ -14,7 +14,7 @@ use trellis_e2e::wait::wait_gone;
 use super::{held, scene::Scene};
 
 /// How long a namespace with running pods may take to go.
-const GONE: Duration = Duration::from_secs(20);
+const GONE: Duration = Duration::from_secs(120);
 /// Lines that warn of what fails in a namespace that goes: one or two for each write that was
 /// under way, and no storm.
 const WARNINGS: usize = 20;

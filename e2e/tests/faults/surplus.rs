@@ -1,7 +1,6 @@
 //! Pods beyond a gang, whoever leads.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use anyhow::ensure;
 use k8s_openapi::api::core::v1::Pod;
@@ -11,6 +10,7 @@ use serde_json::json;
 use trellis_api::job::JobPhase;
 use trellis_api::names;
 use trellis_e2e::cluster::Nodes;
+use trellis_e2e::jobs::SOON;
 use trellis_e2e::operator::{self, Operator};
 use trellis_e2e::site::Site;
 use trellis_e2e::wait::eventually;
@@ -78,7 +78,7 @@ async fn a_pod_of_a_stale_leader_is_removed() {
         .annotations_mut()
         .insert(names::EPOCH.to_owned(), epoch);
     pods.create(&PostParams::default(), &stale).await.unwrap();
-    eventually(Duration::from_secs(10), || async {
+    eventually(SOON, || async {
         ensure!(pods.get_opt("j-worker-5").await?.is_none(), "it is there");
         Ok(())
     })
