@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use http::StatusCode;
 use trellis_e2e::control_plane::{FRONT_PROXY, NOT_THE_FRONT_PROXY};
-use trellis_e2e::visibility::{ask, direct, path};
+use trellis_e2e::jobs::SOON;
+use trellis_e2e::visibility::{ask, becomes, direct, path};
 
 use crate::scene::{Scene, shared};
 
@@ -89,12 +90,9 @@ async fn is_reached_whoever_else_comes(scene: &Scene) {
     let ann = [("X-Remote-User", "ann")];
     for path in [path(""), "/apis".to_owned()] {
         let proxy = to(Some(FRONT_PROXY));
-        let asked = tokio::time::timeout(Duration::from_secs(5), ask(&proxy, &path, &ann));
+        let asked = tokio::time::timeout(SOON, ask(&proxy, &path, &ann));
         let (code, said) = asked.await.expect("a place is kept").unwrap();
         assert_eq!(code, StatusCode::OK, "{said}");
     }
-    let (available, why) = trellis_e2e::visibility::condition(control_plane)
-        .await
-        .unwrap();
-    assert!(available, "{why}");
+    becomes(control_plane, true).await.unwrap();
 }
