@@ -145,7 +145,7 @@ async fn bombs_take_a_bounded_time_and_stop_nobody_else() {
         assert!(said.len() < 8_100, "{name}: {}", said.len());
     }
     assert!(
-        started.elapsed() < Duration::from_secs(20),
+        started.elapsed() < Duration::from_secs(60),
         "{:?}",
         started.elapsed()
     );
