@@ -15,6 +15,9 @@ use super::root;
 /// How long a run of one second may take on a machine that has much to do.
 const LONG: Duration = Duration::from_secs(60);
 
+/// Seconds that a step of such a run takes.
+const SHORT: &str = "0.005";
+
 /// The script that stands in the example's ConfigMap.
 fn script() -> String {
     let example = std::fs::read_to_string(root().join("examples/resume.yaml")).unwrap();
@@ -24,7 +27,7 @@ fn script() -> String {
 }
 
 /// One rank of an attempt, with its checkpoints below `folder`.
-fn rank(folder: &Path, attempt: u32) -> Result<Child> {
+fn rank(folder: &Path, attempt: u32, step_seconds: &str) -> Result<Child> {
     let program = folder.join("train.py");
     std::fs::write(&program, script())?;
     let child = Command::new("python3")
@@ -35,7 +38,7 @@ fn rank(folder: &Path, attempt: u32) -> Result<Child> {
         .env("CHECKPOINTS", folder.join("ckpt"))
         .env("STEPS", "200")
         .env("SAVE_EVERY", "50")
-        .env("STEP_SECONDS", "0.005")
+        .env("STEP_SECONDS", step_seconds)
         .stdout(Stdio::piped())
         .kill_on_drop(true)
         .spawn();
@@ -59,14 +62,21 @@ async fn ends(mut rank: Child, is_stopped: bool) -> Result<(Vec<String>, Option<
 #[tokio::test]
 async fn the_example_goes_on_where_it_was_and_ends_as_if_undisturbed() {
     let (calm, stopped) = (TempDir::new().unwrap(), TempDir::new().unwrap());
-    let undisturbed = ends(rank(calm.path(), 1).unwrap(), false).await.unwrap();
+    let undisturbed = ends(rank(calm.path(), 1, SHORT).unwrap(), false)
+        .await
+        .unwrap();
     assert_eq!(undisturbed.1, Some(0));
 
-    let first = ends(rank(stopped.path(), 1).unwrap(), true).await.unwrap();
+    // The signal comes long before its end.
+    let first = ends(rank(stopped.path(), 1, "0.1").unwrap(), true)
+        .await
+        .unwrap();
     assert_eq!(first.0[0], "attempt 1 goes on at step 0");
     let at = first.0[1].strip_prefix("stopped at step ").unwrap();
     assert_eq!(first.1, Some(143));
-    let second = ends(rank(stopped.path(), 2).unwrap(), false).await.unwrap();
+    let second = ends(rank(stopped.path(), 2, SHORT).unwrap(), false)
+        .await
+        .unwrap();
     assert_eq!(second.0[0], format!("attempt 2 goes on at step {at}"));
     assert_ne!(at, "0");
     assert_eq!(second.0.last(), undisturbed.0.last(), "the same loss");
@@ -75,6 +85,8 @@ async fn the_example_goes_on_where_it_was_and_ends_as_if_undisturbed() {
     // A rank of the first attempt was only cut off, and writes still.
     let late = stopped.path().join("ckpt/resume/attempt-000001/state.json");
     std::fs::write(late, r#"{"step": 199, "loss": 0.0}"#).unwrap();
-    let third = ends(rank(stopped.path(), 3).unwrap(), false).await.unwrap();
+    let third = ends(rank(stopped.path(), 3, SHORT).unwrap(), false)
+        .await
+        .unwrap();
     assert_eq!(third.0[0], "attempt 3 goes on at step 200");
 }

@@ -38,7 +38,7 @@ pub(crate) async fn example(_: &'static Scene, place: Place) -> End {
     group["env"] = json!([
         {"name": "STEPS", "value": "60"},
         {"name": "SAVE_EVERY", "value": "1000"},
-        {"name": "STEP_SECONDS", "value": "0.1"},
+        {"name": "STEP_SECONDS", "value": "0.5"},
     ]);
     place.create(job).await.unwrap();
     eventually(SOON, || async {
