@@ -23,25 +23,27 @@ use trellis_api::{
 use trellis_compiler::{DnsPeer, Settings};
 use trellis_policies::cedar::Loader;
 
-use crate::clients::Clients;
-use crate::commands::Commands;
-use crate::context::Context;
+use crate::cache::policy::keep_policies_fresh;
 use crate::controller::policies::{keep_policies, keep_policy_status};
 use crate::controller::quotas::keep_quota_status;
 use crate::controller::{Controller, keep_profile_status, keep_queue_status};
-use crate::endpoint;
-use crate::leader::{Candidate, Label};
-use crate::policy::keep_policies_fresh;
-use crate::scheduling::{Committer, Driver};
-use crate::snapshot;
-use crate::tasks::Tasks;
-use crate::telemetry::{self, Leading};
-use crate::watch::{
+use crate::dispatch::clients::Clients;
+use crate::dispatch::commands::Commands;
+use crate::dispatch::context::Context;
+use crate::dispatch::leader::{Candidate, Label};
+use crate::dispatch::tasks::Tasks;
+use crate::dispatch::{Committer, Driver};
+use crate::gang::observed::{
     SlimAdmission, SlimClaim, SlimConfigMap, SlimDaemonSet, SlimDeviceClass, SlimExternalSecret,
     SlimNamespace, SlimNetworkPolicy, SlimNode, SlimPod, SlimService, SlimStorageClass, SlimVolume,
     Unhealthy,
 };
-use crate::webhook::{self, Webhook};
+use crate::server::endpoint;
+use crate::server::snapshot;
+use crate::server::telemetry;
+use crate::server::telemetry::Leading;
+use crate::server::webhook;
+use crate::server::webhook::Webhook;
 
 /// How the operator runs.
 #[derive(clap::Args, Clone, Debug)]
@@ -66,7 +68,7 @@ pub struct Options {
     pub dns: Vec<DnsPeer>,
     /// How log lines are written.
     #[arg(long, value_enum, default_value = "human")]
-    pub log: crate::telemetry::LogFormat,
+    pub log: crate::server::telemetry::LogFormat,
     /// The read-only endpoint.
     #[command(flatten)]
     pub endpoint: endpoint::Listen,

@@ -7,7 +7,7 @@ use anyhow::{Context as _, ensure};
 use http::StatusCode;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
-use trellis::endpoint::{Overview, Waiting};
+use trellis::server::endpoint::{Overview, Waiting};
 use trellis_api::Reason;
 use trellis_api::job::JobPhase;
 use trellis_e2e::endpoint;

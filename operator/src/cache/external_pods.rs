@@ -1,10 +1,11 @@
 //! Whether what an external pod says of where it counts is believed.
 
 use super::Cache;
-use crate::key::Key;
-use crate::policy::Guard;
-use crate::scheduling::external::{self, next};
-use crate::watch::ExternalPod;
+use crate::cache::policy::Guard;
+use crate::gang::external;
+use crate::gang::external::next;
+use crate::gang::key::Key;
+use crate::gang::observed::ExternalPod;
 
 impl Cache {
     /// True if what a pod says of where it counts is to be believed: users could not write it, or

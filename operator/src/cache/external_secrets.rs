@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::RwLock;
 
-use crate::key::Key;
-use crate::watch::{SlimExternalSecret, Store};
+use crate::cache::watch::Store;
+use crate::gang::key::Key;
+use crate::gang::observed::SlimExternalSecret;
 
 /// The ExternalSecrets of our jobs.
 #[derive(Debug, Default)]

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use trellis_api::TrainingJob;
 
-use super::{Cache, Undecodable};
-use crate::key::Key;
+use super::Cache;
+use crate::cache::watch::Undecodable;
+use crate::gang::key::Key;
 
 /// A job, as far as it can be read.
 #[derive(Clone, Debug)]

@@ -4,8 +4,11 @@ mod external_pods;
 mod external_secrets;
 mod jobs;
 mod nodes;
+pub mod policy;
 mod profiles;
+mod quota_set;
 mod storage;
+pub mod watch;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,19 +22,20 @@ use tokio::time::Instant;
 use trellis_api::queue::DEFAULT_FLAVOR;
 use trellis_api::{PodGroup, ResourceFlavor, Topology, TrainingJob, TrainingQueue};
 
-use crate::key::Key;
-use crate::policy::{Freshness, Guards, PolicySet, Stamping};
-use crate::quota::QuotaSet;
-use crate::watch::{
-    DaemonPods, Disruption, ExternalPodIndex, NodeHealth, PodIndex, Pulse, Repulsions, SlimClaim,
-    SlimConfigMap, SlimDaemonSet, SlimDeviceClass, SlimNamespace, SlimNetworkPolicy, SlimNode,
-    SlimService, SlimStorageClass, SlimVolume, Store, Unhealthy,
+use crate::cache::policy::{Freshness, Guards, PolicySet, Stamping};
+use crate::cache::watch::{ExternalPodIndex, NodeHealth, PodIndex, Pulse, Store};
+use crate::gang::key::Key;
+use crate::gang::observed::{
+    DaemonPods, Disruption, Repulsions, SlimClaim, SlimConfigMap, SlimDaemonSet, SlimDeviceClass,
+    SlimNamespace, SlimNetworkPolicy, SlimNode, SlimService, SlimStorageClass, SlimVolume,
+    Unhealthy,
 };
 
-pub use crate::watch::Undecodable;
+pub use crate::cache::watch::Undecodable;
 pub use external_secrets::ExternalSecrets;
 pub use jobs::Seen;
 pub use profiles::Profiles;
+pub use quota_set::QuotaSet;
 
 /// How old what is known of a kind may be. A watch that is well gives a sign of
 /// life each 160 s even where nothing is written, there are no bookmarks, and

@@ -5,16 +5,17 @@ use tokio::time::Instant;
 use trellis_scheduler::Node;
 
 use super::Cache;
-use crate::key::Key;
-use crate::scheduling::{gang, reserve};
-use crate::watch::{Health, Leave};
+use crate::cache::watch::Health;
+use crate::gang::key::Key;
+use crate::gang::observed::Leave;
+use crate::gang::{engine, reserve};
 
 impl Cache {
     /// The engine's form of a node, as it is now. None: it is gone.
     #[must_use]
     pub fn engine_node(&self, name: &str) -> Option<Node> {
         let node = self.nodes.get(&Key::new("", name))?;
-        let mut node = gang::node(&node, &self.unhealthy);
+        let mut node = engine::node(&node, &self.unhealthy);
         if reserve::is_own(&node) {
             let sets = self.daemon_sets.all();
             let sets = sets.iter().map(AsRef::as_ref);

@@ -8,7 +8,8 @@ use parking_lot::RwLock;
 use trellis_api::TrainingJobSpec;
 use trellis_compiler::Profile;
 
-use crate::controller::lookup::{self, KnownProfile, Missing};
+use crate::gang::lookup;
+use crate::gang::lookup::{KnownProfile, Missing};
 
 /// All profiles, by name.
 #[derive(Debug, Default)]

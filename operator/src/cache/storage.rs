@@ -8,10 +8,10 @@ use trellis_api::TrainingJob;
 use trellis_compiler::Profile;
 
 use super::Cache;
-use crate::controller::claims;
-use crate::key::Key;
-use crate::scheduling::binding::Storage;
-use crate::watch::{SlimClaim, SlimStorageClass, SlimVolume, default_class};
+use crate::gang::binding::Storage;
+use crate::gang::claims;
+use crate::gang::key::Key;
+use crate::gang::observed::{SlimClaim, SlimStorageClass, SlimVolume, default_class};
 
 /// The storage of a namespace, as the watches show it.
 #[derive(Clone, Copy)]

@@ -19,15 +19,15 @@ use serde_json::{Value, json};
 use tracing::info;
 use trellis_api::{PodGroup, Reason, names, owner};
 
-use super::Held;
 use super::builds::Build;
 use super::dereference::Surrounded;
 use super::drift;
 use crate::cache::Cache;
-use crate::commands::{Commands, WriteError};
-use crate::key::Key;
-use crate::scheduling::{is_owned, is_there};
-use crate::watch::Store;
+use crate::cache::watch::Store;
+use crate::dispatch::commands::{Commands, WriteError};
+use crate::dispatch::{is_owned, is_there};
+use crate::gang::Held;
+use crate::gang::key::Key;
 
 /// Makes the children what they should be. Some: a foreign object is in the way.
 pub(super) async fn children(

@@ -15,13 +15,15 @@ use trellis_policies::cedar::{
 use trellis_policies::quota::{QuotaPolicies, Verdict};
 use trellis_policies::{AuthorizedJob, Facts, Refusal};
 
-use super::Held;
 use super::dereference::Surrounded;
 use super::eviction::Violated;
-use super::lookup::{self, Missing, enforces_restricted};
 use super::{builds, validate};
-use crate::quota::{self, JobLimits};
-use crate::scheduling::unsupported;
+use crate::gang::Held;
+use crate::gang::lookup;
+use crate::gang::lookup::{Missing, enforces_restricted};
+use crate::gang::quota;
+use crate::gang::quota::JobLimits;
+use crate::gang::unsupported;
 
 /// What a job is compiled with and judged by, beside itself.
 #[derive(Clone, Copy)]

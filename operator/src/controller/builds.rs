@@ -13,11 +13,11 @@ use trellis_compiler::{CompiledJob, Need, Profile, Settings, hash_of};
 use trellis_policies::AuthorizedJob;
 use trellis_policies::cedar::Requester;
 
-use super::Held;
 use super::build::{Decided, Later, Outcome};
 use super::dereference::{Doubt, Surrounded};
 use super::{build, validate};
-use crate::key::Key;
+use crate::gang::Held;
+use crate::gang::key::Key;
 
 /// What a job is to be built from.
 pub(super) struct Unbuilt {

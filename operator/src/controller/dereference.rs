@@ -13,17 +13,18 @@ use trellis_compiler::Profile;
 use trellis_policies::cedar::{Policies, Requester};
 use trellis_policies::quota::QuotaPolicies;
 
-use super::Held;
-use super::claims;
 use super::ephemeral::{self, Ask};
-use super::lookup;
 use crate::cache::Cache;
-use crate::key::Key;
-use crate::policy::requester;
-use crate::scheduling::Certificate;
-use crate::scheduling::is_owned;
-use crate::scheduling::volumes::Volumes;
-use crate::watch::{PodView, Pods};
+use crate::cache::policy::requester;
+use crate::cache::watch::Pods;
+use crate::dispatch::is_owned;
+use crate::gang::Certificate;
+use crate::gang::Held;
+use crate::gang::claims;
+use crate::gang::key::Key;
+use crate::gang::lookup;
+use crate::gang::observed::PodView;
+use crate::gang::volumes::Volumes;
 
 /// A job and what belongs to it.
 pub(super) struct Surrounded {

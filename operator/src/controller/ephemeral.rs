@@ -15,14 +15,15 @@ use tracing::{info, warn};
 use trellis_api::names;
 use trellis_scheduler::{Constraints, Node, NodeName, Resources};
 
-use crate::commands::{Commands, WriteError};
-use crate::context::Context;
-use crate::key::Key;
-use crate::scheduling::binding::Storage;
-use crate::scheduling::volumes;
-use crate::watch::{
-    Obstacle, PodPhase, PodView, Pods, SELECTED_NODE, SlimClaim, SlimVolume, Stuck,
+use crate::cache::watch::Pods;
+use crate::dispatch::commands::{Commands, WriteError};
+use crate::dispatch::context::Context;
+use crate::gang::binding::Storage;
+use crate::gang::key::Key;
+use crate::gang::observed::{
+    Obstacle, PodPhase, PodView, SELECTED_NODE, SlimClaim, SlimVolume, Stuck,
 };
+use crate::gang::volumes;
 
 /// Who makes it, and who its volume, say so where they cannot.
 const WAITS: &str = "is not bound yet: its events say why, or those of the pod";

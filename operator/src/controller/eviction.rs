@@ -14,7 +14,7 @@ use trellis_policies::cedar::{Ask, JobDecision};
 use super::Controller;
 use super::build::Decided;
 use super::dereference::Surrounded;
-use crate::key::Key;
+use crate::gang::key::Key;
 
 /// Jobs that are stopped in any [`WINDOW`] at most.
 const MOST: usize = 10;

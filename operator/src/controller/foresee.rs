@@ -8,12 +8,13 @@ use trellis_api::{Reason, TrainingJob};
 use trellis_compiler::Settings;
 use trellis_policies::cedar::{Policies, Requester};
 
-use super::Held;
 use super::build::Outcome;
 use super::{build, dereference};
 use crate::cache::Cache;
-use crate::key::Key;
-use crate::quota::{self, Asked};
+use crate::gang::Held;
+use crate::gang::key::Key;
+use crate::gang::quota;
+use crate::gang::quota::Asked;
 
 /// What will become of a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -3,8 +3,8 @@
 
 use trellis_api::Reason;
 
-use super::Held;
-use crate::commands::WriteError;
+use crate::dispatch::commands::WriteError;
+use crate::gang::Held;
 
 /// How a job stands that lacks a child because of this. None: the next try tells.
 pub(super) fn of(error: &WriteError) -> Option<Held> {

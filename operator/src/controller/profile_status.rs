@@ -11,11 +11,12 @@ use tracing::{debug, warn};
 use trellis_api::runtime_profile::RuntimeProfileStatus;
 use trellis_api::{Reason, RuntimeProfile, names};
 
-use super::lookup::{self, KnownProfile};
 use crate::cache::Cache;
-use crate::commands::{Commands, WriteError};
-use crate::conditions::Said;
-use crate::patch;
+use crate::dispatch::commands::{Commands, WriteError};
+use crate::gang::conditions::Said;
+use crate::gang::lookup;
+use crate::gang::lookup::KnownProfile;
+use crate::gang::patch;
 
 /// Time between two looks.
 const EVERY: Duration = Duration::from_secs(2);

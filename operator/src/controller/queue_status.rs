@@ -18,12 +18,13 @@ use trellis_scheduler::{QueueName, QueueStanding};
 
 use super::quota_bypass;
 use crate::cache::Cache;
-use crate::cache::Undecodable;
-use crate::commands::{Commands, WriteError};
-use crate::context::Context;
-use crate::key::Key;
-use crate::patch;
-use crate::scheduling::{Feed, QueueReport, gang};
+use crate::cache::watch::Undecodable;
+use crate::dispatch::commands::{Commands, WriteError};
+use crate::dispatch::context::Context;
+use crate::dispatch::{Feed, QueueReport};
+use crate::gang::engine;
+use crate::gang::key::Key;
+use crate::gang::patch;
 
 /// Time between two looks.
 const EVERY: Duration = Duration::from_secs(2);
@@ -290,7 +291,7 @@ fn remember(status: &mut QueueStatus, report: &QueueReport) {
         .iter()
         .map(|(resource, decayed)| DecayedUsage {
             resource: resource.as_str().to_owned(),
-            amount: gang::decayed(resource.as_str(), *decayed),
+            amount: engine::decayed(resource.as_str(), *decayed),
         })
         .collect();
 }
@@ -306,8 +307,8 @@ fn usage(standing: &QueueStanding) -> impl Iterator<Item = FlavorUsage> {
         FlavorUsage {
             flavor: line.flavor.as_str().to_owned(),
             resource: resource.to_owned(),
-            used: gang::quantity(resource, line.usage),
-            borrowed: gang::quantity(resource, line.borrowed),
+            used: engine::quantity(resource, line.usage),
+            borrowed: engine::quantity(resource, line.borrowed),
         }
     })
 }
@@ -324,7 +325,7 @@ pub(crate) fn share(share: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::leader::Leadership;
+    use crate::dispatch::leader::Leadership;
     use kube::Client;
     use trellis_api::QueueSpec;
     use trellis_scheduler::QueueCounts;

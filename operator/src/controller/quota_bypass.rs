@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use trellis_api::TrainingQueue;
 use trellis_policies::selects;
 
-use super::lookup::requirements;
+use crate::gang::lookup::requirements;
 
 type Labels = BTreeMap<String, String>;
 

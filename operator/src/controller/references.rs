@@ -13,8 +13,8 @@ use tracing::debug;
 use trellis_api::Reason;
 use trellis_compiler::Need;
 
-use super::Held;
-use crate::commands::{Commands, WriteError};
+use crate::dispatch::commands::{Commands, WriteError};
+use crate::gang::Held;
 
 /// How long that one is there is not asked again.
 const FRESH: Duration = Duration::from_secs(30);

@@ -4,10 +4,10 @@
 use trellis_api::{Reason, names};
 use trellis_compiler::CompiledJob;
 
-use super::Held;
 use crate::cache::Cache;
-use crate::key::Key;
-use crate::scheduling::is_owned;
+use crate::dispatch::is_owned;
+use crate::gang::Held;
+use crate::gang::key::Key;
 
 /// What is said where the cluster does not know the kind.
 const NOT_INSTALLED: &str = "the cluster does not know ExternalSecret (external-secrets.io/v1): \

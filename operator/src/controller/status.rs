@@ -18,16 +18,19 @@ use trellis_policies::AuthorizedJob;
 use super::build::held_limits;
 use super::builds::Build;
 use super::dereference::Surrounded;
-use super::lifecycle::{self, Expired, Next, Observed, Standing};
 use super::worth::StatusWrite;
-use super::{Controller, Held, apply, secrets, tally};
+use super::{Controller, apply, secrets, tally};
 use crate::cache::Cache;
-use crate::commands::WriteError;
-use crate::key::Key;
-use crate::patch;
-use crate::scheduling::Certificate;
-use crate::scheduling::{Feed, Run, Wish, is_there};
-use crate::watch::PodPhase;
+use crate::dispatch::commands::WriteError;
+use crate::dispatch::{Feed, is_there};
+use crate::gang::Certificate;
+use crate::gang::Held;
+use crate::gang::key::Key;
+use crate::gang::lifecycle;
+use crate::gang::lifecycle::{Expired, Next, Observed, Standing};
+use crate::gang::observed::PodPhase;
+use crate::gang::patch;
+use crate::gang::{Run, Wish};
 
 /// How often an object that is in a job's way is looked at: that it is gone is
 /// not shown where its kind is watched by label.

@@ -15,7 +15,7 @@ use tracing::{debug, warn};
 use trellis_api::Reason;
 use trellis_api::job::{JobPhase, TrainingJobStatus};
 
-use crate::commands::Commands;
+use crate::dispatch::commands::Commands;
 
 /// Events that may wait to be written.
 const WAITING: usize = 1024;

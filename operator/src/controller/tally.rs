@@ -5,8 +5,8 @@ use std::time::Duration;
 use trellis_api::Reason;
 use trellis_api::job::{JobPhase, TrainingJobStatus};
 
-use crate::key::Key;
-use crate::telemetry::Counts;
+use crate::dispatch::Counts;
+use crate::gang::key::Key;
 
 /// The status of a job has been written.
 pub(super) fn count(

@@ -3,8 +3,8 @@ use serde_json::json;
 use trellis_api::TrainingJob;
 
 use super::*;
-use crate::leader::Leadership;
-use crate::telemetry::written::Written;
+use crate::dispatch::leader::Leadership;
+use crate::server::telemetry::written::Written;
 
 /// A controller whose API server does not answer.
 fn controller() -> Controller {

@@ -15,9 +15,9 @@ use trellis_api::job::{JobPhase, TrainingJobStatus};
 use trellis_api::{Reason, TrainingJob, fact, names};
 
 use super::Controller;
-use crate::cache::Undecodable;
-use crate::commands::WriteError;
-use crate::key::Key;
+use crate::cache::watch::Undecodable;
+use crate::dispatch::commands::WriteError;
+use crate::gang::key::Key;
 
 /// What is said of it.
 pub(crate) fn does_not_decode(error: &impl std::fmt::Display) -> String {

@@ -2,8 +2,8 @@
 
 use trellis_api::{Reason, ValidatedJob};
 
-use super::Held;
 use super::dereference::Surrounded;
+use crate::gang::Held;
 
 /// The whole job, of all stages, if every rule holds for it. The API server has checked most of them.
 pub(super) fn job(seen: &Surrounded) -> Result<ValidatedJob, Held> {

@@ -7,7 +7,7 @@ use trellis_api::{Enforcement, Reason};
 use super::Controller;
 use super::build::Decided;
 use super::dereference::Surrounded;
-use crate::key::Key;
+use crate::gang::key::Key;
 
 impl Controller {
     /// Counts the job at the policies that would deny it: those that decide, if it

@@ -7,8 +7,8 @@ use trellis_api::Reason;
 use trellis_api::job::{JobPhase, TrainingJobStatus};
 
 use super::{COUNTS_EVERY, Controller};
-use crate::key::Key;
-use crate::scheduling::Certificate;
+use crate::gang::Certificate;
+use crate::gang::key::Key;
 
 /// When a status is worth a patch.
 pub(super) enum StatusWrite {

@@ -16,7 +16,7 @@ pub fn webhook() -> String {
         &["validatingwebhookconfigurations"][..],
         &["get", "patch"][..],
     )];
-    let name = crate::webhook::NAME;
+    let name = crate::server::webhook::NAME;
     keeps(name, &told, name)
 }
 

@@ -1,7 +1,7 @@
 //! `trellis replay` of what an engine wrote down.
 
 use serde_json::{Value, json};
-use trellis::snapshot;
+use trellis::server::snapshot;
 use trellis_scheduler::{
     Engine, Gang, GangId, GroupName, Node, NodeName, Queue, QueueName, Resources, TaskGroup, Time,
 };

@@ -15,10 +15,11 @@ use trellis_scheduler::{Engine, Node, NodeName};
 use super::judge::never_preempts;
 use super::outcome::submitted;
 use super::snapshot::Snapshot;
-use crate::key::Key;
-use crate::quota::{Hours, account_of, limit_of, name};
-use crate::scheduling::{Feed, gang, made_at, reserve};
-use crate::watch::{DaemonPods, PodView, SlimNode, SlimPod, Unhealthy};
+use crate::dispatch::Feed;
+use crate::gang::key::Key;
+use crate::gang::observed::{DaemonPods, PodView, SlimNode, SlimPod, Unhealthy};
+use crate::gang::quota::{Hours, account_of, limit_of, name};
+use crate::gang::{engine, made_at, reserve};
 
 /// An engine that knows of everything but the jobs that are placed anew: what they
 /// hold already would be theirs again.
@@ -26,15 +27,15 @@ use crate::watch::{DaemonPods, PodView, SlimNode, SlimPod, Unhealthy};
 /// `now`: what has its place since is protected, and has done its work, from then on.
 pub(super) fn engine(snapshot: &mut Snapshot, planned: &BTreeSet<Key>, now: Timestamp) -> Engine {
     let mut engine = Engine::new();
-    engine.advance(gang::time(now));
+    engine.advance(engine::time(now));
     for (name, queue) in snapshot.with_queues() {
-        engine.apply_queue(gang::queue(name, &queue.spec));
+        engine.apply_queue(engine::queue(name, &queue.spec));
     }
     for (name, flavor) in &snapshot.flavors {
-        engine.apply_flavor(gang::flavor(name, &flavor.spec));
+        engine.apply_flavor(engine::flavor(name, &flavor.spec));
     }
     for (name, topology) in &snapshot.topologies {
-        engine.apply_topology(gang::topology(name, &topology.spec));
+        engine.apply_topology(engine::topology(name, &topology.spec));
     }
     for node in nodes(snapshot) {
         engine.apply_node(node);
@@ -92,7 +93,7 @@ fn nodes(snapshot: &Snapshot) -> Vec<Node> {
         daemon_pods.apply(key, pod);
     }
     let node = |(name, node): (&String, &SlimNode)| {
-        let mut node = gang::node(node, &unhealthy);
+        let mut node = engine::node(node, &unhealthy);
         let sets = snapshot.daemon_sets.values();
         reserve::hold_back(&mut node, sets, |set| daemon_pods.is_on(set, name));
         node
@@ -109,10 +110,10 @@ fn apply_pod(engine: &mut Engine, key: &Key, pod: &SlimPod) {
         ..
     } = Feed::pod(key.clone(), pod)
     {
-        let pod = gang::pod_key(&pod);
+        let pod = engine::pod_key(&pod);
         engine.apply_pod(pod.clone(), NodeName::new(node), request);
         if let Some(by) = leaves {
-            engine.pod_leaves(&pod, gang::time(by));
+            engine.pod_leaves(&pod, engine::time(by));
         }
     }
 }
@@ -150,8 +151,8 @@ fn wait_in_line(engine: &mut Engine, snapshot: &Snapshot, key: &Key, group: &Pod
         return;
     }
     if let Some(job) = waits(snapshot, key, group) {
-        let mut gang = gang::of_pod_group(key, group);
-        gang.submitted = gang::time(submitted(job).unwrap_or(Timestamp::UNIX_EPOCH));
+        let mut gang = engine::of_pod_group(key, group);
+        gang.submitted = engine::time(submitted(job).unwrap_or(Timestamp::UNIX_EPOCH));
         // Its PodGroup does not say so.
         gang.preempts = !never_preempts(&job.spec, snapshot);
         engine.apply_gang(gang);
@@ -165,7 +166,7 @@ fn restore(engine: &mut Engine, snapshot: &Snapshot, key: &Key, group: &PodGroup
     let phase = group.status.as_ref().and_then(|s| s.phase);
     let phase = phase.unwrap_or_default();
     let to_come = matches!(phase, PodGroupPhase::Nominated | PodGroupPhase::Committing);
-    let mut restored = gang::of_pod_group(key, group);
+    let mut restored = engine::of_pod_group(key, group);
     let grace = restored.grace;
     let active = plan
         .active_seconds
@@ -190,9 +191,9 @@ fn restore(engine: &mut Engine, snapshot: &Snapshot, key: &Key, group: &PodGroup
         .collect();
     engine.restore_gang_in(
         restored,
-        gang::placement(plan),
-        &gang::flavors(plan),
-        made_at(plan).map(gang::time).unwrap_or_default(),
+        engine::placement(plan),
+        &engine::flavors(plan),
+        made_at(plan).map(engine::time).unwrap_or_default(),
     );
     for pod in over {
         engine.drop_assumed(&pod);

@@ -13,8 +13,8 @@ use trellis_policies::quota::Verdict;
 use super::engine::place_of;
 use super::snapshot::Snapshot;
 use crate::controller::build::{Around, later};
-use crate::controller::{Held, lookup};
-use crate::key::Key;
+use crate::gang::key::Key;
+use crate::gang::{Held, lookup};
 
 /// A job at a stage, and what comes of it.
 pub(in crate::cli) struct Judged {

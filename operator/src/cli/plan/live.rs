@@ -13,9 +13,10 @@ use trellis_policies::cedar::Requester;
 
 use super::facts;
 use super::snapshot::{self, Snapshot};
-use crate::controller::claims::{self, What};
-use crate::policy::requester_of;
-use crate::watch::{
+use crate::cache::policy::requester_of;
+use crate::gang::claims;
+use crate::gang::claims::What;
+use crate::gang::observed::{
     SlimClaim, SlimDaemonSet, SlimDeviceClass, SlimNode, SlimPod, SlimStorageClass, SlimVolume,
     default_class,
 };

@@ -17,14 +17,16 @@ use super::quotas::Quotas;
 use super::snapshot::Snapshot;
 use super::standing::{ended, stand};
 use super::who::Who;
-use crate::controller::Held;
-use crate::key::Key;
-use crate::scheduling::allocation;
-use crate::scheduling::flavors::{Flavors, Place};
-use crate::scheduling::gang::{self, Ticket};
-use crate::scheduling::neighbours::Neighbour;
-use crate::scheduling::volumes::{self, Volumes};
-use crate::watch::Repulsions;
+use crate::gang::Held;
+use crate::gang::allocation;
+use crate::gang::engine;
+use crate::gang::engine::Ticket;
+use crate::gang::flavors::{Flavors, Place};
+use crate::gang::key::Key;
+use crate::gang::neighbours::Neighbour;
+use crate::gang::observed::Repulsions;
+use crate::gang::volumes;
+use crate::gang::volumes::Volumes;
 
 /// A job, what it becomes, and where it goes.
 pub(super) struct Planned {
@@ -115,7 +117,7 @@ pub(super) fn plan(jobs: Vec<TrainingJob>, mut snapshot: Snapshot, who: &Who) ->
                 behind = before(compiled, submitted, &snapshot, &all);
                 waiting.push(Gang {
                     draws: limits.draws(),
-                    ..gang::gang(compiled, &ticket, &BTreeMap::new())
+                    ..engine::gang(compiled, &ticket, &BTreeMap::new())
                 });
             }
         }
@@ -169,7 +171,7 @@ fn decide(
     planned: &mut [Planned],
 ) -> bool {
     let mut given_back = false;
-    for decision in engine.cycle(gang::time(now)) {
+    for decision in engine.cycle(engine::time(now)) {
         let mut leave = Vec::new();
         let (id, place) = match decision {
             Decision::Place {
@@ -195,7 +197,7 @@ fn decide(
                 let nodes = || snapshot.nodes.values().collect();
                 let (reason, mut message) =
                     allocation::told(engine, &id, &certificate, &classes, nodes);
-                let job = planned.iter().find(|p| p.key == gang::job_of(&id));
+                let job = planned.iter().find(|p| p.key == engine::job_of(&id));
                 let claim = job.and_then(|job| volumes::one_node(&job.volumes, reason));
                 message.extend(claim.into_iter().flat_map(|why| ["; ".to_owned(), why]));
                 let held = if certificate.detail.is_refusal() {
@@ -208,7 +210,7 @@ fn decide(
             // Not for the jobs that are planned, or for one that waits and says why.
             Decision::Drain { .. } | Decision::Reserve { .. } => continue,
         };
-        let key = gang::job_of(&id);
+        let key = engine::job_of(&id);
         let Some(job) = planned.iter_mut().find(|p| p.key == key) else {
             continue;
         };
@@ -243,7 +245,7 @@ fn kept(key: &Key, compiled: &CompiledJob, snapshot: &Snapshot) -> Option<Place>
     let group = snapshot.pod_groups.get(key)?;
     let plan = place_of(group).filter(|_| group.spec == compiled.pod_group().spec)?;
     Some(Place {
-        placement: gang::placement(plan),
+        placement: engine::placement(plan),
         groups: plan.groups.clone(),
         limits: plan.limits.clone(),
         requester: plan.requester.clone(),

@@ -11,12 +11,12 @@ use trellis_compiler::CompiledJob;
 use trellis_scheduler::Resources;
 
 use super::snapshot::Snapshot;
-use crate::controller::Held;
-use crate::key::Key;
-use crate::scheduling::gang;
-use crate::scheduling::namespace_quota::{Ask, Counted, exceeded, given_back};
-use crate::scheduling::request;
-use crate::watch::{PodView, SlimPod};
+use crate::gang::Held;
+use crate::gang::engine;
+use crate::gang::key::Key;
+use crate::gang::namespace_quota::{Ask, Counted, exceeded, given_back};
+use crate::gang::observed::{PodView, SlimPod};
+use crate::gang::request;
 
 /// The quotas, and what is promised of them.
 pub(super) struct Quotas {
@@ -102,7 +102,7 @@ fn rest(snapshot: &Snapshot, job: &Key, group: &PodGroup, there: &[&SlimPod]) ->
     }
     let there: BTreeSet<_> = there.iter().map(|pod| Key::of(&pod.metadata)).collect();
     let mut ask = Ask::default();
-    let gang = gang::of_pod_group(job, group);
+    let gang = engine::of_pod_group(job, group);
     for task_group in &gang.groups {
         let created = (0..task_group.count).filter(|index| {
             let pod = gang.pod_key(task_group, *index);

@@ -18,8 +18,8 @@ use trellis_policies::quota::{QueueQuota, QuotaPolicies};
 use super::policies::PolicyFiles;
 use crate::cache::Profiles;
 use crate::cli::node;
-use crate::key::Key;
-use crate::watch::{
+use crate::gang::key::Key;
+use crate::gang::observed::{
     SlimClaim, SlimDaemonSet, SlimDeviceClass, SlimNamespace, SlimNode, SlimPod, SlimStorageClass,
     SlimVolume,
 };

@@ -9,10 +9,10 @@ use trellis_compiler::CompiledJob;
 
 use super::Place;
 use crate::cache::Cache;
-use crate::commands::{Commands, WriteError};
-use crate::controller::Held;
-use crate::key::Key;
-use crate::scheduling::is_there;
+use crate::dispatch::commands::{Commands, WriteError};
+use crate::dispatch::is_there;
+use crate::gang::Held;
+use crate::gang::key::Key;
 
 /// The ExternalSecrets, and no others of the job's. Where the cluster does not know the
 /// kind there are none, which their readiness tells.

@@ -7,10 +7,10 @@ use trellis_compiler::CompiledJob;
 
 use super::Place;
 use crate::cache::Cache;
-use crate::commands::WriteError;
-use crate::controller::Held;
 use crate::controller::dereference::Surrounded;
-use crate::key::Key;
+use crate::dispatch::commands::WriteError;
+use crate::gang::Held;
+use crate::gang::key::Key;
 
 impl Place<'_> {
     /// The hostfile, where the framework has one.

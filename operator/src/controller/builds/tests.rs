@@ -18,10 +18,10 @@ use trellis_api::{
 use trellis_policies::cedar::{Loader, ObjectKey, Policies, PolicyObject};
 
 use super::*;
-use crate::context::Context;
 use crate::controller::dereference;
-use crate::scheduling::fixtures::{policies, spec_with};
-use crate::watch::SlimNamespace;
+use crate::dispatch::context::Context;
+use crate::gang::fixtures::{policies, spec_with};
+use crate::gang::observed::SlimNamespace;
 
 /// A context whose cache has the job "ns/j" and what it is built from.
 struct Case {

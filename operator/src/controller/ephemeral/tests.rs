@@ -1,6 +1,6 @@
 use super::*;
-use crate::scheduling::fixtures::Shelf;
-use crate::watch::SlimPod;
+use crate::gang::fixtures::Shelf;
+use crate::gang::observed::SlimPod;
 use serde_json::Value;
 
 const NOW: &str = "pod-now";

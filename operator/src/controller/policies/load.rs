@@ -11,9 +11,9 @@ use tokio::time::Instant;
 use tracing::{error, info, warn};
 use trellis_policies::cedar::{Loader, ObjectState, Part, Policies};
 
-use crate::context::Context;
-use crate::policy::PolicySet;
-use crate::policy::pending::Scope;
+use crate::cache::policy::PolicySet;
+use crate::cache::policy::pending::Scope;
+use crate::dispatch::context::Context;
 
 /// Changes that come together are one.
 const GATHER: Duration = Duration::from_millis(100);
@@ -145,7 +145,7 @@ fn report(before: Option<&Policies>, after: &Policies, scope: &Scope) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::key::Key;
+    use crate::gang::key::Key;
 
     fn touch(set: &PolicySet, namespace: &str) {
         set.touch(&Key::new(namespace, "x"));

@@ -16,12 +16,13 @@ use trellis_api::job_policy::JobPolicyStatus;
 use trellis_api::{ClusterJobPolicy, JobPolicy, Reason, names};
 use trellis_policies::cedar::{ObjectKey, ObjectState, ObjectVerdict, Policies};
 
-use crate::cache::{Cache, Undecodable};
-use crate::commands::{Commands, WriteError};
-use crate::conditions::Said;
-use crate::key::Key;
-use crate::patch;
-use crate::policy::violations::Told;
+use crate::cache::Cache;
+use crate::cache::policy::violations::Told;
+use crate::cache::watch::Undecodable;
+use crate::dispatch::commands::{Commands, WriteError};
+use crate::gang::conditions::Said;
+use crate::gang::key::Key;
+use crate::gang::patch;
 
 /// Time between two looks.
 const EVERY: Duration = Duration::from_secs(2);

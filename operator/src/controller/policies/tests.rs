@@ -10,10 +10,10 @@ use trellis_policies::cedar::{Loader, ObjectState, Policies, PolicyObject};
 
 use super::status::status;
 use super::*;
-use crate::context::{Context, Watched};
-use crate::key::Key;
-use crate::policy::violations::Told;
-use crate::watch::{Sink, Undecodable};
+use crate::cache::policy::violations::Told;
+use crate::cache::watch::{Sink, Undecodable};
+use crate::dispatch::context::{Context, Watched};
+use crate::gang::key::Key;
 
 const ALL: &str = "permit(principal, action, resource);";
 const NONE: &str = "forbid(principal, action, resource);";

@@ -9,12 +9,13 @@ use trellis_api::quantity::Amount;
 use trellis_api::quota_ledger::{LedgerEntry, QuotaLedger, QuotaLedgerSpec};
 use trellis_api::{Quantity, QuotaPolicy};
 
-use crate::cache::{Cache, Undecodable};
-use crate::commands::{Commands, WriteError};
-use crate::key::Key;
-use crate::patch;
-use crate::quota::LimitsReport;
-use crate::quota::account::is_of;
+use crate::cache::Cache;
+use crate::cache::watch::Undecodable;
+use crate::dispatch::commands::{Commands, WriteError};
+use crate::gang::key::Key;
+use crate::gang::patch;
+use crate::gang::quota::LimitsReport;
+use crate::gang::quota::account::is_of;
 
 /// Field manager of the ledgers.
 const MANAGER: &str = trellis_api::names::STATUS_MANAGER;

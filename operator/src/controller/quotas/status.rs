@@ -18,15 +18,17 @@ use trellis_api::{Quantity, QuotaPolicy, Reason, names};
 use trellis_policies::quota::{LimitId, What};
 
 use super::ledger::{self, BURNT_EVERY};
-use crate::cache::{Cache, Undecodable};
-use crate::commands::{Commands, WriteError};
-use crate::conditions::Said;
-use crate::context::Context;
-use crate::key::Key;
-use crate::patch;
-use crate::quota::hours::HOUR;
-use crate::quota::{LimitsReport, base_units};
-use crate::scheduling::{Feed, gang};
+use crate::cache::Cache;
+use crate::cache::watch::Undecodable;
+use crate::dispatch::Feed;
+use crate::dispatch::commands::{Commands, WriteError};
+use crate::dispatch::context::Context;
+use crate::gang::conditions::Said;
+use crate::gang::engine;
+use crate::gang::key::Key;
+use crate::gang::patch;
+use crate::gang::quota::hours::HOUR;
+use crate::gang::quota::{LimitsReport, base_units};
 
 /// Time between two looks.
 const EVERY: Duration = Duration::from_secs(2);
@@ -295,7 +297,7 @@ impl Use {
         };
         let most = i128::from(base_units(&limit.what, max));
         let shown = |amount| match &limit.what {
-            What::Resource { resource, .. } => gang::quantity(resource, amount),
+            What::Resource { resource, .. } => engine::quantity(resource, amount),
             _ => whole(amount),
         };
         Self {

@@ -11,7 +11,7 @@ use super::job::{Stage, gpus};
 use super::record::{Event, why_victim};
 use super::script::SurplusPod;
 use super::{Runner, after};
-use crate::scheduling::{AT_ONCE, GROWS_EVERY, gang};
+use crate::gang::{AT_ONCE, GROWS_EVERY, engine};
 
 /// Where a surplus pod is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,8 +63,8 @@ impl Surplus {
 
 /// The job of a surplus pod. None: the gang is a job's own.
 pub(super) fn job_of(id: &GangId) -> Option<GangId> {
-    let (job, member) = gang::whose(id);
-    member.map(|_| gang::id(&job))
+    let (job, member) = engine::whose(id);
+    member.map(|_| engine::id(&job))
 }
 
 impl Runner<'_, '_> {
@@ -205,8 +205,8 @@ impl Runner<'_, '_> {
             run: state.run,
         };
         self.agenda.add(after(self.now, grace), due);
-        let pod = gang::whose(&victim.gang).1;
-        let pod = pod.map_or_else(String::new, |pod| pod.pod_name(&gang::job_of(job).name));
+        let pod = engine::whose(&victim.gang).1;
+        let pod = pod.map_or_else(String::new, |pod| pod.pod_name(&engine::job_of(job).name));
         let why = why_victim(victim, by, None);
         self.report(Event::Shrunk, job, None, format!("{pod}: {why}"));
     }
@@ -238,8 +238,8 @@ impl Runner<'_, '_> {
             .and_then(|job| job.surplus.seats.remove(id));
         if let Some(Seat::Placed(node) | Seat::Leaving(node)) = seat {
             self.meter.hold(&node, gpus(&pod.gang).saturating_neg());
-            let name = gang::whose(id).1;
-            let name = name.map_or_else(String::new, |pod| pod.pod_name(&gang::job_of(job).name));
+            let name = engine::whose(id).1;
+            let name = name.map_or_else(String::new, |pod| pod.pod_name(&engine::job_of(job).name));
             let why = format!("{name}: the job asks for fewer pods");
             self.report(Event::Shrunk, job, None, why);
         }
@@ -273,8 +273,8 @@ impl Runner<'_, '_> {
         }
         for (job, id) in lost {
             self.vacate(&job, &id, None);
-            let pod = gang::whose(&id).1;
-            let pod = pod.map_or_else(String::new, |pod| pod.pod_name(&gang::job_of(&job).name));
+            let pod = engine::whose(&id).1;
+            let pod = pod.map_or_else(String::new, |pod| pod.pod_name(&engine::job_of(&job).name));
             let why = format!("{pod}: node {:?} is gone", node.as_str());
             self.report(Event::Shrunk, &job, None, why);
             self.seek_surplus(&job);

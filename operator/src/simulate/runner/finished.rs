@@ -8,7 +8,7 @@ use super::elastic::Seat;
 use super::job::{Rank, Stage};
 use super::record::Event;
 use super::script::{PodChange, PodEvent, SurplusPod};
-use crate::scheduling::gang;
+use crate::gang::engine;
 
 impl Runner<'_, '_> {
     /// A pod of the gang has ended, and the other pods go on.
@@ -43,7 +43,7 @@ impl Runner<'_, '_> {
             return;
         };
         let of_group = |pod: &&SurplusPod| {
-            gang::whose(&pod.gang.id)
+            engine::whose(&pod.gang.id)
                 .1
                 .is_some_and(|pod| pod.group == event.group)
         };

@@ -15,8 +15,8 @@ use super::job::{Rank, Stage};
 use super::record::Event;
 use super::script::{PodChange, PodEvent};
 use super::{Runner, after};
-use crate::controller::{Blame, Fault, backoff, matching};
-use crate::scheduling::gang;
+use crate::gang::engine;
+use crate::gang::{Blame, Fault, backoff, matching};
 
 /// How long the place of a gang that starts again is kept for it.
 const KEPT_FOR: Duration = Duration::from_secs(120);
@@ -37,7 +37,7 @@ enum Restarted {
 impl Runner<'_, '_> {
     /// A pod of a job fails, leaves or finishes.
     pub(super) fn pod_event(&mut self, event: &PodEvent) {
-        let surplus = gang::id(&gang::job_of(&event.job));
+        let surplus = engine::id(&engine::job_of(&event.job));
         let surplus = GangId::new(format!("{surplus}/{}-{}", event.group, event.index));
         let Some(job) = self.jobs.get(&event.job) else {
             self.cannot_happen(event, "its job is not there");

@@ -21,12 +21,12 @@ use crate::cli::plan::standing;
 use crate::cli::plan::who::Who;
 use crate::cli::simulate::nodes;
 use crate::cli::source::Source;
-use crate::key::Key;
-use crate::scheduling::Feed;
-use crate::scheduling::gang;
+use crate::dispatch::Feed;
+use crate::gang::engine;
+use crate::gang::key::Key;
+use crate::gang::observed::{SlimNode, SlimPod, Unhealthy};
 use crate::simulate::scenario::NodePattern;
 use crate::simulate::{Change, Held, PodChange, Script};
-use crate::watch::{SlimNode, SlimPod, Unhealthy};
 
 const OURS: &str = "trellis.dev/v1alpha1";
 pub(super) const NAMESPACE: &str = "default";
@@ -116,7 +116,7 @@ impl Author {
     fn node(&mut self, at: Time, node: &SlimNode) {
         self.has_nodes = true;
         self.script
-            .at(at, Change::Node(gang::node(node, &Unhealthy::default())));
+            .at(at, Change::Node(engine::node(node, &Unhealthy::default())));
     }
 
     /// What the files hold, from the beginning: the cluster first, then the jobs.
@@ -147,7 +147,7 @@ impl Author {
         // Where nobody has said which queues there are: that of a fresh install.
         if self.snapshot.queues.is_none() {
             for (name, queue) in self.snapshot.with_queues() {
-                let queue = gang::queue(name, &queue.spec);
+                let queue = engine::queue(name, &queue.spec);
                 self.script.at(start, Change::Queue(queue));
             }
         }
@@ -254,15 +254,15 @@ impl Author {
             self.pod(at, key, pod);
         }
         for (name, queue) in one.queues.iter().flatten() {
-            let queue = gang::queue(name, &queue.spec);
+            let queue = engine::queue(name, &queue.spec);
             self.script.at(at, Change::Queue(queue));
         }
         for (name, flavor) in &one.flavors {
-            let flavor = gang::flavor(name, &flavor.spec);
+            let flavor = engine::flavor(name, &flavor.spec);
             self.script.at(at, Change::Flavor(flavor));
         }
         for (name, topology) in &one.topologies {
-            let topology = gang::topology(name, &topology.spec);
+            let topology = engine::topology(name, &topology.spec);
             self.script.at(at, Change::Topology(topology));
         }
         let limits = !one.quota_policies.is_empty();
@@ -278,8 +278,8 @@ impl Author {
         let change = match Feed::pod(key.clone(), pod) {
             Feed::Pod {
                 pod, node, request, ..
-            } => Change::Pod(gang::pod_key(&pod), NodeName::new(node), request),
-            _ => Change::PodGone(gang::pod_key(key)),
+            } => Change::Pod(engine::pod_key(&pod), NodeName::new(node), request),
+            _ => Change::PodGone(engine::pod_key(key)),
         };
         self.script.at(at, change);
     }
@@ -352,7 +352,7 @@ impl Author {
         let why = format!("{}: {}", held.reason, held.message);
         if why != waiting.why {
             let held = Held {
-                id: gang::id(&key),
+                id: engine::id(&key),
                 refused,
                 reason: why.clone(),
             };

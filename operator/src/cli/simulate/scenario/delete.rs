@@ -5,8 +5,8 @@ use trellis_scheduler::{FlavorName, NodeName, QueueName, Time, TopologyName};
 
 use super::author::{Author, NAMESPACE};
 use crate::cli::source::Source;
-use crate::key::Key;
-use crate::scheduling::gang;
+use crate::gang::engine;
+use crate::gang::key::Key;
 use crate::simulate::scenario::Target;
 use crate::simulate::{Change, PodChange};
 
@@ -26,7 +26,7 @@ impl Author {
         let change = match target.kind.as_str() {
             "TrainingJob" => self.jobs.remove(&key).map(|_| {
                 self.waiting.remove(&key);
-                Some(Change::JobGone(gang::id(&key)))
+                Some(Change::JobGone(engine::id(&key)))
             }),
             "Node" => {
                 let gone = seen.nodes.remove(name);
@@ -46,7 +46,7 @@ impl Author {
             }
             "Pod" => {
                 let gone = seen.pods.remove(&key);
-                gone.map(|_| Some(Change::PodGone(gang::pod_key(&key))))
+                gone.map(|_| Some(Change::PodGone(engine::pod_key(&key))))
             }
             "ClusterJobPolicy" | "JobPolicy" => {
                 let namespaced = target.kind == "JobPolicy";

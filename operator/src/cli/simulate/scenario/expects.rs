@@ -6,8 +6,8 @@ use trellis_api::document::Problem;
 use trellis_scheduler::GangId;
 
 use super::Event;
-use crate::key::Key;
-use crate::scheduling::gang;
+use crate::gang::engine;
+use crate::gang::key::Key;
 use crate::simulate::scenario::{Expected, JobList};
 use crate::simulate::{Expect, ExpectedJobs};
 
@@ -94,7 +94,7 @@ impl Resolver<'_> {
 
     fn job(&mut self, name: &str, field: &str) -> Option<GangId> {
         match one(name, self.jobs) {
-            Ok(key) => Some(gang::id(&key)),
+            Ok(key) => Some(engine::id(&key)),
             Err(message) => {
                 let field = format!("{}.expect.{field}", self.event.field);
                 self.problems

@@ -5,8 +5,9 @@ use trellis_scheduler::{Draw, Time};
 
 use super::author::{Author, NAMESPACE};
 use crate::cli::source::Source;
-use crate::key::Key;
-use crate::scheduling::gang::{self, Member, Ticket};
+use crate::gang::engine;
+use crate::gang::engine::{Member, Ticket};
+use crate::gang::key::Key;
 use crate::simulate::{Change, PodChange, PodEvent, RequiredLevel, SurplusPod};
 
 /// A task group of a job, as far as its pods are named.
@@ -59,7 +60,7 @@ pub(super) fn surplus(job: &CompiledJob, ticket: &Ticket, draws: &[Draw]) -> Vec
                 index,
             };
             let (actual, plan) = Default::default();
-            let Some(mut gang) = gang::surplus(job, ticket, &actual, &plan, &member) else {
+            let Some(mut gang) = engine::surplus(job, ticket, &actual, &plan, &member) else {
                 continue;
             };
             gang.draws = draws.to_vec();
@@ -98,7 +99,7 @@ impl Author {
         });
         if let Some((job, group, member)) = found.next() {
             let event = PodEvent {
-                job: gang::id(job),
+                job: engine::id(job),
                 pod: name.to_owned(),
                 group: member.group,
                 index: member.index,

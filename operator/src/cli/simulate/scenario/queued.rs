@@ -9,8 +9,9 @@ use trellis_scheduler::Draw;
 
 use super::author::Waiting;
 use super::pods;
-use crate::scheduling::gang::{self, Ticket};
-use crate::scheduling::volumes::Volumes;
+use crate::gang::engine;
+use crate::gang::engine::Ticket;
+use crate::gang::volumes::Volumes;
 use crate::simulate::Job;
 
 /// A job as the engine and the simulation have it. `joining` are the limits that its surplus
@@ -26,7 +27,7 @@ pub(super) fn queued(
         volumes,
         ..Ticket::default()
     };
-    let gang = gang::gang(compiled, &ticket, &BTreeMap::new());
+    let gang = engine::gang(compiled, &ticket, &BTreeMap::new());
     let deadlines = compiled.job().spec().deadlines.as_ref();
     let limit = deadlines
         .and_then(|d| d.active_seconds)

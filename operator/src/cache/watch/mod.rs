@@ -1,0 +1,22 @@
+//! The watches: one task a watch, each with its own back-off, so that a broken watch stalls no
+//! other. What they show goes to a [`Sink`], and most of it into a [`Store`].
+
+mod backoff;
+mod external_pods;
+mod follow;
+mod health;
+mod item;
+mod pods;
+mod pulse;
+mod source;
+mod store;
+mod tombstones;
+
+pub use external_pods::ExternalPodIndex;
+pub use follow::{Sink, follow};
+pub use health::{GIVEN_UP_AFTER, Health, LOST_AFTER, News, NodeHealth};
+pub use item::Undecodable;
+pub(crate) use item::object;
+pub use pods::{Change, PodIndex, Pods};
+pub use pulse::Pulse;
+pub use store::Store;

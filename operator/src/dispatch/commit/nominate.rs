@@ -1,0 +1,86 @@
+//! A gang that is to have its place once others have left it: what can be found
+//! out before anyone leaves is, and then it is written down.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::jiff::Timestamp;
+use tokio_util::sync::CancellationToken;
+use trellis_api::pod_group::NominatedVictim;
+
+use super::open::open_plan;
+use super::{Committer, Outcome, bind};
+use crate::gang::Run;
+use crate::gang::admitted::Admitted;
+use crate::gang::flavors::Place;
+use crate::gang::journal;
+use crate::gang::key::Key;
+
+/// A place, and who leaves it first.
+#[derive(Clone, Debug, Default)]
+pub struct Nomination {
+    /// Where the gang is to go.
+    pub place: Place,
+    /// Who leaves.
+    pub victims: Vec<NominatedVictim>,
+    /// The same in words.
+    pub message: String,
+}
+
+impl Committer {
+    /// Writes a nomination down, unless admission, its claims, a quota of the namespace or a
+    /// budget of the victims speaks against it. Nobody has been told to leave
+    /// before.
+    pub async fn nominate(
+        &self,
+        job: Key,
+        run: Arc<Run>,
+        nomination: Nomination,
+        planned: BTreeMap<String, Admitted>,
+        stop: CancellationToken,
+    ) -> Outcome {
+        let tried = self.try_to_nominate(&job, &run, nomination, planned, &stop);
+        tried.await.err().unwrap_or(Outcome::Done)
+    }
+
+    async fn try_to_nominate(
+        &self,
+        job: &Key,
+        run: &Run,
+        nomination: Nomination,
+        planned: BTreeMap<String, Admitted>,
+        stop: &CancellationToken,
+    ) -> Result<(), Outcome> {
+        let Nomination {
+            place,
+            victims,
+            message,
+        } = nomination;
+        self.is_allowed(job, run)?;
+        let plan = journal::plan(run, &place, Timestamp::now());
+        let actual = self.preflight(job, run, &plan, &planned).await?;
+        if actual != planned {
+            return Err(Outcome::Replan(actual));
+        }
+        // Nobody leaves for a place whose volumes it cannot have.
+        let _promise = self.promises.of(job);
+        self.can_bind(job, &bind::of_plan(run, &plan, &actual))?;
+        let whole = open_plan(run, &plan, &actual).whole();
+        if let Some(message) = self.over_quota(job, &whole) {
+            return Err(Outcome::OverQuota(whole, message));
+        }
+        if let Some(kept) = self.kept(&victims).await? {
+            return Err(Outcome::Kept(kept));
+        }
+        self.policies_are_as_new(job, run, place.quotas, stop)
+            .await?;
+        if stop.is_cancelled() {
+            return Err(Outcome::Done);
+        }
+        self.is_allowed(job, run)?;
+        self.journal(job, &run.uid, move |before| {
+            journal::nominated(before, plan, victims, message)
+        })
+        .await
+    }
+}

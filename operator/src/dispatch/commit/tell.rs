@@ -1,0 +1,102 @@
+//! Pods that others have made are told why they have no node, as kube-scheduler does it: in their
+//! condition PodScheduled, and by an event.
+
+use futures::StreamExt;
+use futures::stream;
+use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::jiff::{Timestamp, Unit};
+use kube::runtime::events::{Event, EventType};
+use parking_lot::Mutex;
+use serde_json::json;
+use tracing::debug;
+use trellis_api::Reason;
+
+use super::Committer;
+use crate::dispatch::commands::WriteError;
+use crate::gang::key::Key;
+use crate::gang::observed::SlimPod;
+
+/// Pods that are told at once.
+const AT_ONCE: usize = 8;
+/// Longest note of an event (events.k8s.io/v1), in bytes.
+const NOTE: usize = 1024;
+/// The reason of kube-scheduler's condition, which cluster autoscalers look for.
+const UNSCHEDULABLE: &str = "Unschedulable";
+
+/// What a pod's condition says, with our own word for the reason in front.
+fn words(reason: Reason, message: &str) -> String {
+    format!("{reason}: {message}")
+}
+
+impl Committer {
+    /// Tells pods, by name and uid. Gives the uids of those to whom it could not be written.
+    pub async fn tell_pods(
+        &self,
+        namespace: String,
+        pods: Vec<(String, String)>,
+        reason: Reason,
+        message: String,
+    ) -> Vec<String> {
+        let commands = self.commands.after_others();
+        let now = Timestamp::now();
+        let now = now.round(Unit::Second).unwrap_or(now);
+        let condition = json!({
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": UNSCHEDULABLE,
+            "message": words(reason, &message),
+            "lastTransitionTime": now.to_string(),
+        });
+        let event = Event {
+            type_: match reason.is_warning() {
+                true => EventType::Warning,
+                false => EventType::Normal,
+            },
+            reason: reason.as_str().to_owned(),
+            note: message
+                .get(..message.floor_char_boundary(NOTE))
+                .map(str::to_owned),
+            action: "Scheduling".to_owned(),
+            secondary: None,
+        };
+        let missed = Mutex::new(Vec::new());
+        let told = stream::iter(pods).for_each_concurrent(AT_ONCE, async |(name, uid)| {
+            // One that has its node by now must not be told that it has none.
+            let read: Result<Option<SlimPod>, _> = commands.get(&namespace, &name).await;
+            let waits = read.map(|read| {
+                let pod = read.filter(|pod| pod.metadata.uid.as_ref() == Some(&uid))?;
+                let waits = pod.spec.node_name.is_none();
+                pod.metadata.resource_version.filter(|_| waits)
+            });
+            let written = match waits {
+                Ok(Some(version)) => {
+                    let written = commands.set_condition(&namespace, &name, &version, &condition);
+                    written.await
+                }
+                Ok(None) => return,
+                Err(error) => Err(error),
+            };
+            if matches!(written, Err(WriteError::NotFound(_))) {
+                return;
+            }
+            if let Err(error) = written {
+                debug!(pod = %Key::new(&namespace, &name), %error, "its condition was not written");
+                missed.lock().push(uid);
+                return;
+            }
+            let about = ObjectReference {
+                api_version: Some("v1".to_owned()),
+                kind: Some("Pod".to_owned()),
+                namespace: Some(namespace.clone()),
+                name: Some(name),
+                uid: Some(uid),
+                ..ObjectReference::default()
+            };
+            if let Err(error) = commands.tell_by_scheduler(&event, &about).await {
+                debug!(%error, "an event was not written");
+            }
+        });
+        told.await;
+        missed.into_inner()
+    }
+}

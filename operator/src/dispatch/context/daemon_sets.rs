@@ -1,0 +1,58 @@
+//! DaemonSets, as the watch shows them: what they will need on own nodes is
+//! held back there.
+
+use std::sync::Arc;
+
+use trellis_api::names;
+
+use super::{Context, Watched};
+use crate::cache::watch::Sink;
+use crate::dispatch::Feed;
+use crate::gang::key::Key;
+use crate::gang::observed::{SlimDaemonSet, SlimNode};
+
+impl Context {
+    /// The node's offer may be another: DaemonSets' pods have come or gone.
+    pub(super) fn reserve_changed(&self, node: Arc<str>) {
+        let known = self.cache.nodes.get(&Key::new("", &node));
+        if known.is_some_and(|node| is_labelled_own(&node)) {
+            self.tell(Feed::Node(node));
+        }
+    }
+
+    /// The offers of all own nodes may be others.
+    fn reserves_changed(&self) {
+        for node in self.cache.nodes.all() {
+            if is_labelled_own(&node) {
+                self.tell(Feed::Node(Key::of(&node.metadata).name));
+            }
+        }
+    }
+}
+
+fn is_labelled_own(node: &SlimNode) -> bool {
+    let labels = node.metadata.labels.as_ref();
+    let value = labels.and_then(|l| l.get(names::OWN_NODE));
+    value.is_some_and(|value| value == names::OWN_NODE_VALUE)
+}
+
+impl Sink<SlimDaemonSet> for Watched {
+    fn apply(&self, key: Key, object: SlimDaemonSet) {
+        let before = self.context.cache.daemon_sets.get(&key);
+        // Its status changes with every pod.
+        let changed = before.is_none_or(|before| !before.is_like(&object));
+        self.context.cache.daemon_sets.observed(key, object);
+        if changed {
+            self.context.reserves_changed();
+        }
+    }
+
+    fn delete(&self, key: &Key, uid: &str) {
+        self.context.cache.daemon_sets.deleted(key, uid);
+        self.context.reserves_changed();
+    }
+
+    fn synced(&self) {
+        self.listed();
+    }
+}

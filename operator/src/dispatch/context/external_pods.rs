@@ -1,0 +1,70 @@
+//! What the pods ask about that others have made has changed.
+
+use super::Context;
+use crate::dispatch::Feed;
+use crate::gang::external;
+use crate::gang::external::asks;
+use crate::gang::key::Key;
+use crate::gang::observed::ExternalPod;
+
+impl Context {
+    /// The external pods that wait in namespaces of which this holds are looked at again: what they
+    /// ask about has changed.
+    pub(super) fn look_again_at_external_pods_in(&self, mut concerned: impl FnMut(&str) -> bool) {
+        self.look_again_at_external_pods(|key, _| concerned(&key.namespace));
+    }
+
+    /// Pods that hold a node in a namespace which was not known before: which limits they draw on
+    /// depends on its labels.
+    pub(super) fn charge_external_pods_in(&self, namespace: &str) {
+        if !self.cache.is_synced() {
+            return;
+        }
+        let held = |key: &Key, pod: &ExternalPod| &*key.namespace == namespace && pod.is_bound();
+        for (key, pod) in self.cache.external_pods.all_of(held) {
+            self.look_again_at_external(&key, &pod);
+        }
+    }
+
+    /// The same of those pods of which this holds.
+    pub(super) fn look_again_at_external_pods(
+        &self,
+        mut concerned: impl FnMut(&Key, &ExternalPod) -> bool,
+    ) {
+        if !self.cache.is_synced() {
+            return;
+        }
+        let concerned = self
+            .cache
+            .external_pods
+            .all_of(|key, pod| pod.waits() && concerned(key, pod));
+        for (key, pod) in concerned {
+            self.look_again_at_external(&key, &pod);
+        }
+    }
+
+    /// Those that wait in such namespaces and mount a claim of which this holds.
+    pub(super) fn look_again_at_external_pods_with(
+        &self,
+        within: impl Fn(&str) -> bool,
+        concerned: impl Fn(&Key) -> bool,
+    ) {
+        self.look_again_at_external_pods(|key, pod| {
+            if !within(&key.namespace) {
+                return false;
+            }
+            let spec = pod.spec.as_ref().and_then(|spec| spec.as_ref().ok());
+            let claims = spec.map(|spec| asks::claims(&key.name, spec));
+            let mut claims = claims.into_iter().flatten();
+            claims.any(|claim| concerned(&Key::new(&key.namespace, &claim)))
+        });
+    }
+
+    fn look_again_at_external(&self, key: &Key, pod: &ExternalPod) {
+        let group = pod.group().map(|group| Key::new(&key.namespace, group));
+        let group = group.map(|group| Feed::Look(external::of_group(&group)));
+        group.into_iter().for_each(|look| self.tell(look));
+        // One that came after its gang waits for itself.
+        self.tell(Feed::Look(external::of_pod(key)));
+    }
+}

@@ -1,0 +1,54 @@
+//! RuntimeProfiles, and the jobs that are compiled with them.
+
+use trellis_api::runtime_profile::RuntimeProfileStatus;
+use trellis_api::{RuntimeProfile, TrainingJob};
+
+use super::Watched;
+use crate::cache::watch::{Sink, Undecodable};
+use crate::gang::key::Key;
+use crate::gang::lookup::KnownProfile;
+
+impl Watched {
+    /// Jobs that name it look again, and those that name none: it may be, or have
+    /// been, theirs.
+    fn profile_changed(&self, name: &str) {
+        let is_concerned = |job: &TrainingJob| {
+            let named = job.spec.profile.as_deref();
+            named.is_none_or(|named| named == name)
+        };
+        self.context.look_again_at(is_concerned);
+    }
+}
+
+impl Sink<RuntimeProfile> for Watched {
+    fn apply(&self, key: Key, object: RuntimeProfile) {
+        if self.context.cache.profiles.take(&key.name, object.into()) {
+            self.profile_changed(&key.name);
+        }
+    }
+
+    /// Nobody knows whether it is the default: it is as it was last, and taken for one where
+    /// nobody knows that either, so that jobs which name none wait.
+    fn undecodable(&self, key: &Key, object: Undecodable) {
+        let before = self.context.cache.profiles.get(&key.name);
+        let known = KnownProfile {
+            meta: None,
+            status: RuntimeProfileStatus::default(),
+            uid: object.uid,
+            is_default: before.is_none_or(|before| before.is_default),
+            profile: Err(format!("it cannot be read: {}", object.error)),
+        };
+        if self.context.cache.profiles.take(&key.name, known) {
+            self.profile_changed(&key.name);
+        }
+    }
+
+    fn delete(&self, key: &Key, uid: &str) {
+        self.context.cache.profiles.remove(&key.name, uid);
+        self.profile_changed(&key.name);
+    }
+
+    fn synced(&self) {
+        self.listed();
+    }
+}

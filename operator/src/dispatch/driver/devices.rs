@@ -1,0 +1,33 @@
+//! Devices that no node advertises and a DeviceClass offers.
+
+use trellis_scheduler::WaitReason;
+
+use super::{Driver, Inside};
+use crate::gang::engine;
+
+impl Driver {
+    /// Says anew why gangs wait that no node matches: the engine, which knows
+    /// nothing of DeviceClasses, does not.
+    pub(super) fn tell_of_devices(&mut self) {
+        if self.committer.context().cache.device_classes.is_empty() {
+            return;
+        }
+        let waiting = self
+            .gangs
+            .iter()
+            .filter(|(_, s)| s.inside == Inside::Waiting)
+            .map(|(job, _)| job.clone());
+        let waiting: Vec<_> = waiting
+            .chain(self.external_pods.waiting().cloned())
+            .collect();
+        for job in &waiting {
+            let id = engine::id(job);
+            let certificate = self.engine.certificate(&id);
+            let unmatched = certificate.filter(|c| c.reason == WaitReason::NoMatchingNodes);
+            if let Some(certificate) = unmatched {
+                let told = self.told(&id, certificate);
+                self.say(job, told);
+            }
+        }
+    }
+}

@@ -1,0 +1,334 @@
+//! What the pods of an external gang are told, each once for each reason, and its PodGroup's
+//! status.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tracing::debug;
+use trellis_api::Reason;
+use trellis_api::pod_group::PodGroupPhase;
+
+use super::super::Driver;
+use crate::dispatch::Feed;
+use crate::gang::Certificate;
+use crate::gang::external;
+use crate::gang::external::{Unit, plan};
+use crate::gang::key::Key;
+
+/// How long what mostly passes by itself must have been the same before it is said: pods come one
+/// after the other, and their claims after them.
+const SETTLES: Duration = Duration::from_secs(2);
+/// How long a pod is told nothing else: a reason that comes and goes must not become a stream of
+/// writes. What never is the same for long is said that often, too.
+const AGAIN: Duration = Duration::from_secs(10);
+/// Pods that could not be told are told again after that, doubled each time, so often. So it is
+/// for those of a gang that is told one reason after the other: each costs a write for each pod.
+const DOUBLED: u32 = 5;
+/// The longest such pause. A gang of which the same has been said for so long is quiet.
+const QUIET: Duration = AGAIN.saturating_mul(1 << DOUBLED);
+
+/// What is kept of what the pods of one gang are told.
+#[derive(Debug, Default)]
+pub(super) struct Telling {
+    /// What each was told last, by uid.
+    pub(super) told: HashMap<String, Told>,
+    /// The one task that tells them: its number, and what it says.
+    pub(super) under_way: Option<(u64, Certificate)>,
+    /// How often in a row some could not be told.
+    misses: u32,
+    /// How often pods have been told another reason than before, without a quiet while between.
+    pub(super) changes: u32,
+    /// The last such reason. Those that are told the same later, as each may be, are no further
+    /// change.
+    changed_to: Option<Reason>,
+    /// When something else was to be said last than what pods had been told.
+    restless: Option<Instant>,
+    /// What is to be said once it can be.
+    unsaid: Option<Certificate>,
+    /// What may pass by itself.
+    settling: Option<Settling>,
+    /// What the status of the PodGroup was given last, and when.
+    pub(super) noted: Option<(Reason, Instant)>,
+}
+
+#[derive(Debug)]
+pub(super) struct Told {
+    /// Nothing, of one that could not be told.
+    pub(super) words: String,
+    /// It is told nothing else before.
+    next: Instant,
+}
+
+#[derive(Debug)]
+struct Settling {
+    message: String,
+    /// It is said then, if it is so still.
+    at: Instant,
+    /// Something is said by then.
+    latest: Instant,
+    said: bool,
+}
+
+fn after(now: Instant, wait: Duration) -> Instant {
+    now.checked_add(wait).unwrap_or(now)
+}
+
+impl Telling {
+    /// How long pods that are told now are told nothing else. `is_change`: some were told another
+    /// reason before.
+    fn pause(&mut self, reason: Reason, is_change: bool) -> Duration {
+        if is_change && self.changed_to.replace(reason) != Some(reason) {
+            self.changes = self.changes.saturating_add(1).min(DOUBLED);
+        }
+        AGAIN.saturating_mul(1 << self.changes)
+    }
+
+    /// Something else is to be said than what pods have been told.
+    fn stirs(&mut self, now: Instant) {
+        let since = self.restless.replace(now);
+        if since.is_some_and(|since| now.duration_since(since) >= QUIET) {
+            self.changes = 0;
+            self.changed_to = None;
+        }
+    }
+}
+
+/// What pods are told. How many are there is said by the PodGroup alone: each of them would have to
+/// be told anew whenever one comes or goes.
+fn words_for_pods(unit: &Key, certificate: &Certificate) -> String {
+    match external::unit(unit) {
+        Some(Unit::Group(group)) if certificate.reason == Reason::MembersMissing => format!(
+            "fewer pods without scheduling gates are there than PodGroup {:?} asks for (spec.minMember): its status says how many",
+            &*group.name
+        ),
+        _ => certificate.message.clone(),
+    }
+}
+
+impl Telling {
+    /// What was to be said is so no more.
+    pub(super) fn forget(&mut self) {
+        self.unsaid = None;
+    }
+}
+
+impl Driver {
+    /// Says why pods have no node.
+    pub(in super::super) fn say_to_external_pods(&mut self, unit: &Key, certificate: Certificate) {
+        // What was to be said later is old by now.
+        if let Some(state) = self.external_pods.gangs.get_mut(unit) {
+            state.telling.unsaid = None;
+        }
+        // Why the last try failed has been said, and that it is tried again is no news.
+        if certificate.reason == Reason::BackingOff {
+            return;
+        }
+        let passes = matches!(
+            certificate.reason,
+            Reason::MembersMissing | Reason::ClaimNotBound
+        );
+        let is_said = match passes && !self.has_settled(unit, &certificate.message) {
+            true => false,
+            // Both, whatever comes of the one.
+            false => {
+                self.tell_external_pods(unit, &certificate) & self.note_waiting(unit, &certificate)
+            }
+        };
+        if !is_said {
+            let state = self.external_pods.gangs.entry(unit.clone()).or_default();
+            state.telling.unsaid = Some(certificate);
+        }
+    }
+
+    /// What was put off is said, if it is so still: nothing else has been said since.
+    pub(super) fn say_what_is_left(&mut self, unit: &Key) {
+        let state = self.external_pods.gangs.get_mut(unit);
+        if let Some(certificate) = state.and_then(|state| state.telling.unsaid.take()) {
+            self.say_to_external_pods(unit, certificate);
+        }
+    }
+
+    /// Tells those pods that have not been told. False: some are to be told later.
+    fn tell_external_pods(&mut self, unit: &Key, certificate: &Certificate) -> bool {
+        let reason = certificate.reason;
+        let words = format!("{reason}: ");
+        let waiting = self.external_pods(unit).into_iter();
+        let mut waiting: Vec<_> = waiting
+            .filter(|(_, pod)| pod.waits() && pod.gates().next().is_none())
+            .collect();
+        if matches!(external::unit(unit), Some(Unit::Group(_))) {
+            // Those that are placed one by one are told what is said of them.
+            waiting.retain(|(pod, _)| {
+                !self
+                    .external_pods
+                    .gangs
+                    .contains_key(&external::of_pod(pod))
+            });
+        }
+        let number = self.external_pods.next_telling();
+        let telling = &mut self
+            .external_pods
+            .gangs
+            .entry(unit.clone())
+            .or_default()
+            .telling;
+        if telling.under_way.is_some() {
+            // It is said once that has ended.
+            return false;
+        }
+        let there: HashSet<&str> = waiting.iter().map(|(_, pod)| pod.uid.as_str()).collect();
+        telling.told.retain(|uid, _| there.contains(uid.as_str()));
+        let now = Instant::now();
+        // Of one that could not be told nobody knows what it shows.
+        let is_change = |told: &Told| !told.words.is_empty() && told.words != words;
+        if telling.told.values().any(is_change) {
+            telling.stirs(now);
+        }
+        let is_told_else = |told: &Told| is_change(told) && told.next <= now;
+        let is_told_else = telling.told.values().any(is_told_else);
+        let next = after(now, telling.pause(reason, is_told_else));
+        let mut tell = Vec::new();
+        let mut later: Option<Instant> = None;
+        for (key, pod) in waiting {
+            let told = telling.told.get(&pod.uid);
+            if told.is_some_and(|told| told.words == words) {
+                continue;
+            }
+            if let Some(next) = told.map(|told| told.next).filter(|next| *next > now) {
+                later = Some(later.map_or(next, |later| later.min(next)));
+                continue;
+            }
+            // By a leader before us.
+            let shown = pod.told.as_ref();
+            let is_shown = shown.is_some_and(|(_, told)| told.starts_with(&words));
+            if told.is_some() || !is_shown {
+                tell.push((key.name.to_string(), pod.uid.clone()));
+            }
+            let told = Told {
+                words: words.clone(),
+                next,
+            };
+            telling.told.insert(pod.uid.clone(), told);
+        }
+        if let Some(later) = later {
+            self.alarms.set(unit, later);
+        }
+        if !tell.is_empty() {
+            let message = words_for_pods(unit, certificate);
+            debug!(gang = %unit, %reason, why = %message, pods = tell.len(), "waits");
+            telling.under_way = Some((number, certificate.clone()));
+            let all: Vec<String> = tell.iter().map(|(_, uid)| uid.clone()).collect();
+            let (committer, namespace) = (self.committer.clone(), unit.namespace.to_string());
+            let context = committer.context().clone();
+            let task =
+                tokio::spawn(
+                    async move { committer.tell_pods(namespace, tell, reason, message).await },
+                );
+            let unit = unit.clone();
+            tokio::spawn(async move {
+                // Of one that panics nobody knows whom it has told.
+                let missed = task.await.unwrap_or(all);
+                context.tell(Feed::Told(unit, number, missed));
+            });
+        }
+        later.is_none()
+    }
+
+    /// Pods have been told, but for these: they are told again, after a while that grows.
+    pub(in super::super) fn were_told(&mut self, unit: &Key, number: u64, missed: &[String]) {
+        let Some(state) = self.external_pods.gangs.get_mut(unit) else {
+            return;
+        };
+        let telling = &mut state.telling;
+        let is_it = |(of, _): &mut (u64, Certificate)| *of == number;
+        let Some((_, said)) = telling.under_way.take_if(is_it) else {
+            return;
+        };
+        let wait = AGAIN.saturating_mul(1 << telling.misses);
+        let next = after(Instant::now(), wait);
+        telling.misses = match missed.is_empty() {
+            true => 0,
+            false => telling.misses.saturating_add(1).min(DOUBLED),
+        };
+        for uid in missed {
+            let words = String::new();
+            telling.told.insert(uid.clone(), Told { words, next });
+        }
+        if !missed.is_empty() {
+            telling.unsaid.get_or_insert(said);
+        }
+        self.say_what_is_left(unit);
+    }
+
+    /// True once a message has been the same for a while, or some have come one after the other for
+    /// longer.
+    fn has_settled(&mut self, unit: &Key, message: &str) -> bool {
+        let now = Instant::now();
+        let state = self.external_pods.gangs.entry(unit.clone()).or_default();
+        let before = state.telling.settling.take();
+        let mut settling = match before {
+            Some(before) if before.message == message => before,
+            before => {
+                let latest = before.filter(|before| !before.said);
+                let latest = latest.map_or_else(|| after(now, AGAIN), |before| before.latest);
+                Settling {
+                    message: message.to_owned(),
+                    at: after(now, SETTLES).min(latest),
+                    latest,
+                    said: false,
+                }
+            }
+        };
+        settling.said = settling.at <= now;
+        if !settling.said {
+            self.alarms.set(unit, settling.at);
+        }
+        let said = settling.said;
+        state.telling.settling = Some(settling);
+        said
+    }
+
+    /// The status of the PodGroup says why. False: it is to say so later.
+    fn note_waiting(&mut self, unit: &Key, certificate: &Certificate) -> bool {
+        let Some(Unit::Group(group)) = external::unit(unit) else {
+            return true;
+        };
+        let Some(group) = self.users_group(&group) else {
+            return true;
+        };
+        let Certificate {
+            reason, message, ..
+        } = certificate.clone();
+        let journal = group.status.as_ref();
+        let is_pending =
+            journal.and_then(|j| j.phase).unwrap_or_default() == PodGroupPhase::Pending;
+        let is_written = journal.is_some_and(|journal| {
+            let says =
+                reason != Reason::MembersMissing || journal.message.as_ref() == Some(&message);
+            journal.reason == Some(reason) && says
+        });
+        if !is_pending || is_written {
+            return true;
+        }
+        let Some(state) = self.external_pods.gangs.get_mut(unit) else {
+            return true;
+        };
+        if state.task.is_some() {
+            // The journal is being written: it says so afterwards.
+            return false;
+        }
+        let now = Instant::now();
+        let next = state.telling.noted.map(|(before, at)| {
+            let pause = if before == reason { SETTLES } else { AGAIN };
+            after(at, pause)
+        });
+        if let Some(next) = next.filter(|next| *next > now) {
+            self.alarms.set(unit, next);
+            return false;
+        }
+        state.telling.noted = Some((reason, now));
+        self.write(unit, move |before| plan::waits(before, reason, &message));
+        true
+    }
+}

@@ -1,0 +1,90 @@
+//! How long runs are thought to take, by those before them.
+//!
+//! What is known is kept in memory. A new leader learns it again of the jobs that
+//! have ended and are still there; of those that are deleted it is lost.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use trellis_api::job::{JobPhase, TrainingJobStatus};
+use trellis_scheduler::{Gang, QueueName};
+
+use super::{Driver, Inside};
+use crate::gang::key::Key;
+
+impl Driver {
+    /// A job has ended. Where its queue is thought to take otherwise by now, who
+    /// waits there is to be looked at.
+    pub(super) fn learn(&mut self, job: &Key, touched: &mut BTreeSet<Key>) {
+        let context = self.committer.context();
+        let Some(ended) = context.cache.jobs.get(job) else {
+            return;
+        };
+        let Some(status) = &ended.status else { return };
+        // Its last attempt was of its last stage, and says nothing of the first.
+        if status.stage.is_some() {
+            return;
+        }
+        let (Some(ran), Some(queue)) = (ran(status), &status.queue) else {
+            return;
+        };
+        let queue = QueueName::new(queue.as_str());
+        if self.predictor.observe(&job.to_string(), &queue, ran) {
+            let waiting = self.gangs.iter().filter(|(_, gang)| {
+                let there = |run: &super::Run| run.job.compiled().queue() == queue.as_str();
+                gang.inside == Inside::Waiting && gang.run().is_some_and(|run| there(run))
+            });
+            touched.extend(waiting.map(|(job, _)| job.clone()));
+        }
+    }
+
+    /// The gang, and how long it is thought to take: by earlier runs of its name; else,
+    /// where neither it nor its queue says anything, by other runs of the queue.
+    pub(super) fn with_prediction(&self, job: &Key, gang: Gang) -> Gang {
+        let by_name = self.predictor.predict(&job.to_string());
+        let predicted = by_name.or_else(|| {
+            let said = gang.runtime.or(self.engine.default_runtime(&gang.queue));
+            let unknown = said.is_none();
+            unknown
+                .then(|| self.predictor.expect(&gang.queue))
+                .flatten()
+        });
+        Gang { predicted, ..gang }
+    }
+}
+
+/// How long the last attempt of a job held its place. None unless it is complete:
+/// one that fails says nothing of one that does not.
+fn ran(status: &TrainingJobStatus) -> Option<Duration> {
+    if status.phase != Some(JobPhase::Complete) {
+        return None;
+    }
+    let since = status.scheduled_time.as_ref()?.0;
+    let until = status.completion_time.as_ref()?.0;
+    Duration::try_from(until.duration_since(since)).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_complete_job_tells_how_long_its_last_attempt_ran() {
+        let of = |phase: &str, scheduled: Option<&str>| {
+            let status = json!({
+                "phase": phase,
+                "queuedTime": "2026-01-01T00:00:00Z",
+                "scheduledTime": scheduled,
+                "completionTime": "2026-01-01T03:00:00Z",
+            });
+            ran(&serde_json::from_value(status).unwrap())
+        };
+        let placed = Some("2026-01-01T01:00:00Z");
+        assert_eq!(of("Complete", placed), Some(Duration::from_hours(2)));
+        assert_eq!(of("Failed", placed), None);
+        assert_eq!(of("Complete", None), None);
+        // Clocks of two leaders.
+        assert_eq!(of("Complete", Some("2026-01-01T04:00:00Z")), None);
+    }
+}

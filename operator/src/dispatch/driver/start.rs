@@ -1,0 +1,127 @@
+//! What a new leader finds: it takes over before it decides anything.
+
+use kube::Resource;
+use tracing::{info, warn};
+use trellis_api::pod_group::{PodGroupPhase, PodGroupStatus};
+
+use super::Driver;
+use super::victims::holds;
+use crate::cache::Seen;
+use crate::dispatch::commit::is_owned;
+use crate::gang::epoch::Epoch;
+use crate::gang::external;
+use crate::gang::key::Key;
+
+/// The highest epoch that a Lease can bear: its transitions are an i32.
+const HIGHEST: i64 = i32::MAX as i64;
+
+impl Driver {
+    /// Raises the term above all that the journals bear, and charges the places
+    /// that they name. What is placed holds its nodes and its quota, whatever
+    /// becomes of its queue or its class meanwhile.
+    pub(super) async fn take_over(&mut self) {
+        let mut groups = self.committer.context().cache.pod_groups.all();
+        // Those of pods that others have made bear the term, too.
+        let of_external_pods = groups
+            .iter()
+            .filter(|group| external::is_users(group))
+            .cloned();
+        let of_external_pods: Vec<_> = of_external_pods.collect();
+        groups.retain(|group| {
+            let uid = self.any_uid(&Key::of(group.meta()));
+            uid.is_some_and(|uid| is_owned(group.as_ref(), &uid))
+        });
+        let journals = groups.iter().chain(&of_external_pods);
+        let journals = journals.filter_map(|g| g.status.as_ref());
+        if let Ok(ours) = self.committer.commands().epoch()
+            && let Some(seen) = highest(journals).filter(|seen| *seen >= ours)
+        {
+            info!(
+                ours = ours.0,
+                seen = seen.0,
+                "the lease has begun anew; the term is raised"
+            );
+            self.committer.commands().lead_above(seen).await;
+        }
+        for group in &groups {
+            let job = Key::of(group.meta());
+            let Some(journal) = &group.status else {
+                continue;
+            };
+            let Some(plan) = &journal.plan else { continue };
+            self.unadopted.insert(job.clone());
+            self.inherited.insert(job.clone(), plan.hash.clone());
+            let pods = self.committer.context().cache.pods.of(&job);
+            let beyond = pods.values().filter(|pod| pod.epoch.is_some());
+            self.inherited_pods
+                .extend(beyond.map(|pod| pod.uid.clone()));
+            // What still stops holds its quota until it has.
+            let stops = journal.phase == Some(PodGroupPhase::Unwinding)
+                && pods.values().any(|pod| !pod.phase.is_over());
+            if holds(journal) || stops {
+                self.gangs.entry(job.clone()).or_default();
+                self.adopt(&job, group, plan);
+            }
+            if stops {
+                self.withdraw(&job);
+            }
+        }
+        self.take_over_external_pods();
+        // Once everyone has their place: these follow some of them.
+        for group in &of_external_pods {
+            self.adopt_nomination_of_external_pods(&external::of_group(&Key::of(group.meta())));
+        }
+        for group in &groups {
+            let nominated = group.status.as_ref();
+            let nominated = nominated.filter(|s| s.phase == Some(PodGroupPhase::Nominated));
+            if let Some(plan) = nominated.and_then(|s| s.plan.as_ref()) {
+                self.adopt_nomination(&Key::of(group.meta()), group, plan);
+            }
+        }
+    }
+
+    /// Uid of the job of that name, though it may not decode. What is no job's
+    /// charges nothing, whatever it claims to hold.
+    fn any_uid(&self, job: &Key) -> Option<String> {
+        match self.committer.context().cache.job(job)? {
+            Seen::Job(job) => job.metadata.uid.clone(),
+            Seen::Undecodable(job) => Some(job.uid),
+        }
+    }
+}
+
+/// The highest epoch of the journals.
+fn highest<'a>(journals: impl Iterator<Item = &'a PodGroupStatus>) -> Option<Epoch> {
+    journals
+        .filter_map(|journal| journal.epoch)
+        .filter(|epoch| {
+            // No leader of ours wrote it, and none can write over it.
+            let possible = *epoch <= HIGHEST;
+            if !possible {
+                warn!(epoch, "a journal bears an epoch that no lease can have");
+            }
+            possible
+        })
+        .max()
+        .map(Epoch)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_highest_epoch_that_a_lease_can_bear_counts() {
+        let journal = |epoch: Option<i64>| PodGroupStatus {
+            epoch,
+            ..PodGroupStatus::default()
+        };
+        let of = |epochs: &[Option<i64>]| {
+            let journals: Vec<_> = epochs.iter().map(|e| journal(*e)).collect();
+            highest(journals.iter())
+        };
+        assert_eq!(of(&[None]), None);
+        assert_eq!(of(&[Some(3), None, Some(7), Some(5)]), Some(Epoch(7)));
+        assert_eq!(of(&[Some(3), Some(i64::MAX)]), Some(Epoch(3)));
+    }
+}

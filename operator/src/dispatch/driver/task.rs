@@ -1,0 +1,63 @@
+//! The one task of a gang.
+
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::gang::{Run, Wish};
+
+/// The writes that are under way for one gang. There is one at a time, for one
+/// incarnation of the job: what comes of it means nothing to another.
+#[derive(Debug)]
+pub(super) struct Task {
+    /// Uid of the job.
+    pub(super) uid: String,
+    /// What is being started. None for what is to be done in any case.
+    pub(super) run: Option<Arc<Run>>,
+    /// Tells the task that nobody wants it any more.
+    pub(super) stop: CancellationToken,
+}
+
+impl Task {
+    /// True if what the task does is still wanted: the same attempt, of the same
+    /// job, compiled into the same.
+    pub(super) fn is_wanted(&self, wish: Option<&Wish>) -> bool {
+        let Some(started) = &self.run else {
+            return true;
+        };
+        wish.and_then(Wish::run).is_some_and(|run| {
+            run.attempt == started.attempt
+                && run.uid == self.uid
+                && run.job.compiled().hash() == started.job.compiled().hash()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gang::fixtures::{run, run_with};
+    use serde_json::json;
+
+    #[test]
+    fn a_task_is_wanted_for_its_own_attempt_of_its_own_job() {
+        let task = |uid: &str, of: Option<&Wish>| Task {
+            uid: uid.to_owned(),
+            run: of.and_then(Wish::run).cloned(),
+            stop: CancellationToken::new(),
+        };
+        let (first, second) = (run(1), run(2));
+        let mine = task("mine", Some(&first));
+        assert!(mine.is_wanted(Some(&first)));
+        // Built anew, into the same.
+        assert!(mine.is_wanted(Some(&run(1))));
+        assert!(!mine.is_wanted(Some(&second)));
+        let changed = run_with(1, json!({"preemptibility": "ProtectedWithinQuota"}));
+        assert!(!mine.is_wanted(Some(&changed)));
+        assert!(!task("another", Some(&first)).is_wanted(Some(&first)));
+        assert!(!mine.is_wanted(Some(&Wish::Wait)));
+        assert!(!mine.is_wanted(None));
+        // What is to be done in any case.
+        assert!(task("another", None).is_wanted(None));
+    }
+}

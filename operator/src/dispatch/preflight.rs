@@ -1,0 +1,258 @@
+//! What admission would make of a gang's pods, asked before anything is
+//! promised: one pod a group is created with server-side dry run, on its
+//! candidate node and under the name that it will bear.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+use parking_lot::Mutex;
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+use trellis_api::names;
+use trellis_api::pod_template::MAIN_CONTAINER;
+use trellis_api::rules::is_own_env;
+use trellis_compiler::{CompiledGroup, PodPlacement};
+
+use crate::dispatch::commands::{Commands, WriteError};
+use crate::gang::admitted::{Admitted, OF_ONE_POD};
+
+/// How long an answer holds: admission's configuration may change meanwhile.
+const FRESH: Duration = Duration::from_secs(30);
+/// Answers that are kept.
+const MOST: usize = 4096;
+/// Asked at once of one namespace: where its webhooks hang, each of these holds
+/// a permit to write, and the gang its place, for as long as the webhook may.
+const AT_ONCE: usize = 4;
+/// Namespaces that are kept, of which nothing is asked.
+const IDLE: usize = 1024;
+
+/// Answers of admission, by what does not differ between jobs.
+#[derive(Debug, Default)]
+pub struct Preflight {
+    answers: Mutex<HashMap<String, (Instant, Admitted)>>,
+    lines: Mutex<HashMap<String, Arc<Line>>>,
+}
+
+/// Those who ask of one namespace.
+#[derive(Debug)]
+struct Line {
+    turns: Semaphore,
+    /// When its webhooks did not answer last, and what was said then.
+    failed: Mutex<Option<(Instant, String)>>,
+}
+
+impl Default for Line {
+    fn default() -> Self {
+        Self {
+            turns: Semaphore::new(AT_ONCE),
+            failed: Mutex::default(),
+        }
+    }
+}
+
+impl Line {
+    /// Asks when it is its turn. Where somebody else's question has come to
+    /// nothing meanwhile, this one would too, and hold its gang's place for longer.
+    async fn ask<T>(
+        &self,
+        question: impl Future<Output = Result<T, WriteError>>,
+    ) -> Result<T, WriteError> {
+        let since = Instant::now();
+        // The semaphore is never closed.
+        let _turn = self.turns.acquire().await;
+        let failed = self.failed.lock().clone();
+        if let Some((_, message)) = failed.filter(|(at, _)| *at > since) {
+            return Err(WriteError::Webhook(message));
+        }
+        let answer = question.await;
+        let message = match &answer {
+            Err(WriteError::Webhook(message) | WriteError::Unanswered(message)) => message,
+            _ => return answer,
+        };
+        *self.failed.lock() = Some((Instant::now(), message.clone()));
+        answer
+    }
+}
+
+impl Preflight {
+    /// What one pod of the group asks of its node once admission has had its say.
+    ///
+    /// # Errors
+    /// `Refused` if admission refuses the pod.
+    pub async fn ask(
+        &self,
+        commands: &Commands,
+        namespace: &str,
+        group: &CompiledGroup,
+        placement: &PodPlacement<'_>,
+    ) -> Result<Admitted, WriteError> {
+        let pod = group.pod(0, placement);
+        let key = signature(namespace, &pod, &group.framework_variables());
+        if let Some(answer) = self.known(&key) {
+            return Ok(answer);
+        }
+        let line = self.line(namespace);
+        let stored: serde_json::Value = line
+            .ask(commands.create(namespace, names::SCHEDULER_MANAGER, &pod, true))
+            .await?;
+        let answer = Admitted::of(stored)
+            .map_err(|error| WriteError::Transient(format!("the answer is no pod: {error}")))?;
+        let mut answers = self.answers.lock();
+        if answers.len() >= MOST {
+            answers.retain(|_, (at, _)| at.elapsed() < FRESH);
+        }
+        answers.insert(key, (Instant::now(), answer.clone()));
+        Ok(answer)
+    }
+
+    fn known(&self, key: &str) -> Option<Admitted> {
+        let answers = self.answers.lock();
+        let (at, answer) = answers.get(key)?;
+        (at.elapsed() < FRESH).then(|| answer.clone())
+    }
+
+    fn line(&self, namespace: &str) -> Arc<Line> {
+        let mut lines = self.lines.lock();
+        if lines.len() >= IDLE {
+            lines.retain(|_, line| Arc::strong_count(line) > 1);
+        }
+        lines.entry(namespace.to_owned()).or_default().clone()
+    }
+}
+
+/// A hash of the pod without what names it: jobs that differ only in their
+/// name share an answer. Of variables that is what Trellis and the job's framework set:
+/// what another framework would set is the user's, and admission may have a word on it. The node stays out of it as well, or every gang on
+/// nodes of its own would be asked for: a policy against a node speaks when
+/// the pod is created, and then the gang is undone.
+fn signature(namespace: &str, pod: &Pod, of_framework: &BTreeSet<String>) -> String {
+    let mut bare = pod.clone();
+    bare.metadata.name = None;
+    bare.metadata.owner_references = None;
+    if let Some(labels) = &mut bare.metadata.labels {
+        for label in OF_ONE_POD {
+            labels.remove(label);
+        }
+    }
+    if let Some(annotations) = &mut bare.metadata.annotations {
+        annotations.remove(names::PLAN);
+    }
+    if let Some(spec) = &mut bare.spec {
+        spec.hostname = None;
+        spec.subdomain = None;
+        spec.node_name = None;
+        for container in &mut spec.containers {
+            let is_main = container.name == MAIN_CONTAINER;
+            // What is injected names the job, in addresses too.
+            if let Some(env) = &mut container.env {
+                let is_ours =
+                    |name: &String| is_own_env(name) || (is_main && of_framework.contains(name));
+                env.retain(|v| !is_ours(&v.name));
+            }
+        }
+    }
+    let json = serde_json::to_value(&bare).unwrap_or_default();
+    trellis_compiler::hash_of(&serde_json::json!([namespace, json]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gang::fixtures;
+    use serde_json::{Value, json};
+
+    /// The signature of a job of a framework, and of a name.
+    fn signed(framework: &str, group: Value, job: &str) -> String {
+        let mut spec = fixtures::spec_with(json!({"framework": framework}));
+        let written = spec["taskGroups"][0].as_object_mut().unwrap();
+        written.extend(group.as_object().unwrap().clone());
+        let compiled = fixtures::compiled(spec);
+        let group = &compiled.groups()[0];
+        let mut pod = group.pod(0, &PodPlacement::NOWHERE);
+        // Of a job of another name.
+        for container in &mut pod.spec.as_mut().unwrap().containers {
+            for variable in container.env.iter_mut().flatten() {
+                variable.value = variable.value.take().map(|v| v.replace("llm", job));
+            }
+        }
+        signature("team-a", &pod, &group.framework_variables())
+    }
+
+    #[test]
+    fn what_a_framework_sets_is_left_out_where_the_job_is_of_it() {
+        let none = || json!({});
+        for framework in ["PyTorch", "JAX", "None"] {
+            let (one, other) = (
+                signed(framework, none(), "a"),
+                signed(framework, none(), "b"),
+            );
+            assert_eq!(one, other, "{framework}");
+        }
+        // A user's own, which a policy of the cluster may refuse.
+        let env = |name: &str, value: &str| json!({"env": [{"name": name, "value": value}]});
+        for (framework, name) in [
+            ("None", "NVIDIA_VISIBLE_DEVICES"),
+            ("PyTorch", "NVIDIA_VISIBLE_DEVICES"),
+            ("JAX", "MASTER_ADDR"),
+        ] {
+            let of = |value: &str| signed(framework, env(name, value), "a");
+            assert_ne!(of("all"), of("none"), "{framework} {name}");
+        }
+        // What is beside the main container is nobody's but the template's.
+        let beside = |value: &str| {
+            let template = json!({"spec": {"containers": [{"name": "s", "image": "i",
+                "env": [{"name": "RANK", "value": value}],
+                "resources": {"limits": {"cpu": 1, "memory": "1Gi"}}}]}});
+            signed("PyTorch", json!({"podTemplate": template}), "a")
+        };
+        assert_ne!(beside("1"), beside("2"));
+    }
+
+    /// A webhook that hangs is asked of few pods, and the others do not wait for their turn with it.
+    #[tokio::test(start_paused = true)]
+    async fn those_who_wait_behind_a_webhook_that_hangs_go_away_with_those_who_ask_it() {
+        let line = Line::default();
+        let began = Instant::now();
+        let asked = Mutex::new(0_usize);
+        let hangs = || async {
+            let question = async {
+                *asked.lock() += 1;
+                tokio::time::sleep(Duration::from_secs(10)).await;
+                Err::<(), _>(WriteError::Webhook("it hangs".to_owned()))
+            };
+            let error = line.ask(question).await.unwrap_err();
+            assert_eq!(error.to_string(), "it hangs");
+            assert!(matches!(error, WriteError::Webhook(_)));
+        };
+        futures::future::join_all((0..20).map(|_| hangs())).await;
+        assert_eq!(began.elapsed(), Duration::from_secs(10));
+        assert_eq!(*asked.lock(), AT_ONCE);
+        // The next try is one.
+        hangs().await;
+        assert_eq!(*asked.lock(), AT_ONCE + 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_refused_or_answered_is_no_word_on_the_next() {
+        let line = Line::default();
+        let answers = (0..20).map(|number| {
+            let line = &line;
+            async move {
+                let question = async {
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                    match number % 2 {
+                        0 => Ok(()),
+                        _ => Err(WriteError::Exhausted(String::new())),
+                    }
+                };
+                line.ask(question).await
+            }
+        });
+        let answers = futures::future::join_all(answers).await;
+        assert_eq!(answers.iter().filter(|a| a.is_ok()).count(), 10);
+        let exhausted = |a: &Result<(), _>| matches!(a, Err(WriteError::Exhausted(_)));
+        assert_eq!(answers.iter().filter(|a| exhausted(a)).count(), 10);
+    }
+}

@@ -1,0 +1,44 @@
+//! What external pods ask for in all.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use trellis_api::quantity::Amount;
+
+use super::form::is_device;
+use crate::gang::observed::ExternalPod;
+
+/// ServiceAccounts that pods run as.
+pub type Accounts = BTreeSet<Option<String>>;
+
+/// What pods ask for together, and as whom.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Total {
+    /// By resource, as quota policies count it. None: more than can be counted.
+    pub resources: BTreeMap<String, Option<Amount>>,
+    /// How many they are.
+    pub pods: i64,
+    /// Their devices.
+    pub gpus: i64,
+    /// Who they run as.
+    pub accounts: Accounts,
+}
+
+impl Total {
+    /// One pod more.
+    pub fn add(&mut self, pod: &ExternalPod) {
+        self.pods = self.pods.saturating_add(1);
+        self.accounts.insert(pod.service_account.clone());
+        for (resource, units) in pod.request.iter() {
+            let amount = match resource.as_str() {
+                "cpu" => Amount::from_millis(units),
+                _ => Amount::from_units(units),
+            };
+            let sum = self.resources.entry(resource.as_str().to_owned());
+            let sum = sum.or_insert(Some(Amount::ZERO));
+            *sum = sum.and_then(|sum| sum.checked_add(amount));
+            if is_device(resource) {
+                self.gpus = self.gpus.saturating_add(units);
+            }
+        }
+    }
+}

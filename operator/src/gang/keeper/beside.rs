@@ -1,0 +1,107 @@
+//! Pods that come and go while the others of their gang stay.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::api::core::v1::Toleration;
+use k8s_openapi::jiff::Timestamp;
+use trellis_api::job::AwaitedByPod;
+use trellis_api::pod_group::Plan;
+
+use super::{Gang, Step, journal};
+use crate::gang::Run;
+use crate::gang::observed::PodView;
+use crate::gang::surplus;
+
+/// A pod that is to be created while the others of its attempt are there.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Vacancy {
+    /// Its task group.
+    pub group: String,
+    /// Its index.
+    pub index: u32,
+    /// Its node.
+    pub node: String,
+    /// Its round.
+    pub round: i64,
+    /// Of a pod beyond the gang: what it tolerates because of its flavors. None: it is the plan's.
+    pub brought: Option<Vec<Toleration>>,
+}
+
+/// Pods beyond a gang that are to go, though their gang has its place.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Dismissed {
+    /// By uid: nobody counts on them.
+    pub stale: BTreeSet<String>,
+    /// By uid: they make room. True: a budget may put it off.
+    pub leaving: BTreeMap<String, bool>,
+}
+
+impl Gang<'_> {
+    /// True of a pod that is to go though its gang has its place: in its place another is awaited,
+    /// its job does not ask for it any more, or nobody counts on it.
+    pub(super) fn is_old(
+        &self,
+        run: Option<&Run>,
+        awaited: Option<&AwaitedByPod<'_>>,
+        pod: &PodView,
+    ) -> bool {
+        let is_beyond = run.is_some_and(|run| surplus::is_beyond(run, pod));
+        is_beyond
+            || self.dismissed.stale.contains(&pod.uid)
+            || awaited
+                .and_then(|awaited| awaited.of(&pod.group, pod.index))
+                .is_some_and(|next| pod.round < next.round)
+    }
+
+    /// Pods beyond the gang make room for others.
+    pub(super) fn dismiss(&self) -> Option<Step> {
+        let leaving = &self.dismissed.leaving;
+        if leaving.is_empty() {
+            return None;
+        }
+        let those = |patient: bool| self.remove(|pod| leaving.get(&pod.uid) == Some(&patient));
+        if let Some(Step::Delete(late)) = those(false) {
+            return Some(Step::Delete(late));
+        }
+        match those(true) {
+            Some(Step::Delete(patient)) => Some(Step::Evict(patient)),
+            _ => None,
+        }
+    }
+
+    pub(super) fn fill(&self, run: &Run, plan: &Plan) -> Step {
+        if run.awaited.pods.is_empty() || run.awaited.attempt != plan.attempt {
+            return Step::Hold;
+        }
+        let there: BTreeSet<(&str, u32)> = self
+            .pods
+            .values()
+            .map(|pod| (pod.group.as_str(), pod.index))
+            .collect();
+        let by_pod = run.awaited.by_pod();
+        let vacancy = |(group, index, node): (&str, u32, &str)| {
+            let awaited = by_pod.of(group, index)?;
+            let is_due = awaited.not_before.as_ref().is_none_or(|t| t.0 <= self.now);
+            (is_due && !there.contains(&(group, index))).then(|| Vacancy {
+                group: group.to_owned(),
+                index,
+                node: node.to_owned(),
+                round: awaited.round,
+                brought: None,
+            })
+        };
+        let vacancies: Vec<_> = journal::members(plan).filter_map(vacancy).collect();
+        match vacancies.is_empty() {
+            true => Step::Hold,
+            false => Step::Fill(vacancies),
+        }
+    }
+
+    /// When the next pod of a gang that has its place is to be created.
+    #[must_use]
+    pub fn next_vacancy(&self) -> Option<Timestamp> {
+        let awaited = self.wish.run()?.awaited.pods.iter();
+        let times = awaited.filter_map(|group| group.not_before.as_ref());
+        times.map(|t| t.0).filter(|t| *t > self.now).min()
+    }
+}

@@ -1,0 +1,52 @@
+//! One gang: what is observed of it, and what is to be done about it next. Pure: it reads no
+//! cluster and writes nothing.
+//!
+//! `observed` is what Trellis reads of the cluster's objects. `lookup`, `claims` and `quota` find
+//! what a job names. `lifecycle` says what a TrainingJob is and wants next, `keeper` what its gang
+//! needs, `external` the same of pods of other controllers. `journal` is the record in the PodGroup,
+//! `engine` puts gangs into the engine's words.
+
+pub mod admitted;
+pub mod allocation;
+pub mod binding;
+mod certificate;
+pub mod claims;
+pub mod conditions;
+pub mod constraints;
+pub mod deletions;
+pub mod engine;
+pub mod epoch;
+pub mod external;
+pub(crate) mod failure;
+#[cfg(test)]
+pub(crate) mod fixtures;
+pub mod flavors;
+pub mod held;
+pub mod journal;
+pub mod keeper;
+pub mod key;
+pub mod lifecycle;
+pub mod lookup;
+pub mod namespace_quota;
+pub mod neighbours;
+pub mod observed;
+pub mod open_plans;
+pub mod patch;
+pub mod quota;
+pub mod request;
+pub mod reserve;
+pub mod rules;
+pub mod surplus;
+pub mod unsupported;
+pub mod volumes;
+mod wish;
+
+pub use certificate::Certificate;
+pub(crate) use failure::{Blame, Fault};
+pub use held::Held;
+pub use journal::{PLAN_TIME, has_all, made_at, makes_room, members as plan_members};
+pub use lifecycle::avoid_for;
+pub(crate) use lifecycle::backoff;
+pub use rules::matching;
+pub(crate) use surplus::{AT_ONCE, GROWS_EVERY};
+pub use wish::{Attempt, Run, Wish};

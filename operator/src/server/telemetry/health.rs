@@ -1,0 +1,293 @@
+//! What a kubelet asks: whether the process is to be started again, and whether it can be asked.
+//!
+//! Neither tells anything but names of its own parts, since whoever reaches the port may ask. It
+//! is a port of its own: whoever keeps that of the endpoint busy must not have the process killed.
+
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::routing::get;
+use k8s_openapi::jiff::Timestamp;
+use tokio_util::sync::CancellationToken;
+
+use super::{Lead, Leading};
+use crate::cache::Cache;
+use crate::server::serve;
+use crate::server::serve::{Identity, Limits};
+use crate::server::webhook::Readiness;
+
+/// A kubelet asks every few seconds, and takes a new connection each time. All others may come
+/// from its own address, where the network hides theirs: then it is to be heard before so many
+/// more have come.
+const LIMITS: Limits = Limits {
+    connections: 128,
+    head_bytes: 8 << 10,
+    head: Duration::from_secs(2),
+    life: Duration::from_secs(5),
+    last: Duration::from_secs(2),
+};
+
+/// Who leads, and the admission webhook of this process, leader or not. None: it has none.
+type Asked = (Lead, Option<Readiness>);
+
+/// Answers for as long as it is polled.
+pub async fn answer(address: SocketAddr, lead: Lead, webhook: Option<Readiness>) {
+    let listener = serve::bind(address, "health").await;
+    let router = Router::new()
+        .route("/livez", get(livez))
+        .route("/readyz", get(readyz))
+        .with_state((lead, webhook));
+    let on = CancellationToken::new();
+    serve::serve(listener, LIMITS, None, None, router, on).await;
+}
+
+async fn livez(State((lead, _)): State<Asked>) -> (StatusCode, String) {
+    told("livez", &live(lead.read().as_ref()))
+}
+
+async fn readyz(State((lead, webhook)): State<Asked>) -> (StatusCode, String) {
+    let mut checks = ready(lead.read().as_ref());
+    checks.extend(reviews(webhook.as_ref(), Timestamp::now()));
+    told("readyz", &checks)
+}
+
+fn told(path: &str, checks: &[Check]) -> (StatusCode, String) {
+    let (is_well, text) = report(path, checks);
+    match is_well {
+        true => (StatusCode::OK, text),
+        // The API server's own code for it.
+        false => (StatusCode::INTERNAL_SERVER_ERROR, text),
+    }
+}
+
+/// The scheduler looks at its news at least once a minute. Where it has not for so long it hangs.
+const HANGS: Duration = Duration::from_secs(300);
+
+/// One part, and what is wrong with it. None: nothing.
+type Check = (&'static str, Option<String>);
+
+/// Whether the process does what it should, or must be started again. One that stands by does.
+fn live(leading: Option<&Leading>) -> Vec<Check> {
+    let Some(Leading { context, .. }) = leading else {
+        return vec![("ping", None)];
+    };
+    let idle = context.scheduler.age();
+    // Until all is listed it has nothing to look at.
+    let hangs = context.cache.is_synced() && idle > HANGS;
+    let hangs = hangs.then(|| format!("it has not looked at its news for {} s", idle.as_secs()));
+    vec![("ping", None), ("scheduler", hangs)]
+}
+
+/// Whether the process knows what it is asked about. One that stands by is ready to lead.
+fn ready(leading: Option<&Leading>) -> Vec<Check> {
+    let Some(Leading { context, commands }) = leading else {
+        return vec![("ping", None)];
+    };
+    let lease = commands.epoch().err().map(|error| error.to_string());
+    vec![
+        ("lease", lease),
+        ("caches", unlisted(&context.cache)),
+        ("watches", stale(&context.cache)),
+    ]
+}
+
+/// An API server sends its reviews to who is ready. Nobody waits for that to make a certificate,
+/// to read the cluster, or to lead: there is a way back from each. The endpoint's certificate is
+/// no part of it: without, the webhook is to answer all the same. Whose watch has stalled judges no
+/// job, which another replica may: where it is so on all of them, jobs pass as they would have.
+fn reviews(webhook: Option<&Readiness>, now: Timestamp) -> Vec<Check> {
+    let Some(webhook) = webhook else {
+        return Vec::new();
+    };
+    let caches = match webhook.knows_all() {
+        false => Some("not all that answers hang on has been listed yet".to_owned()),
+        true => webhook.unseen().map(unheard),
+    };
+    vec![
+        ("webhook-certificate", unusable(webhook.identity(), now)),
+        ("webhook-caches", caches),
+    ]
+}
+
+fn unusable(identity: &Identity, now: Timestamp) -> Option<String> {
+    match identity.ends() {
+        None => Some("there is none yet; the log says why".to_owned()),
+        Some(ends) if ends <= now => Some(format!("it has ended at {ends}; the log says why")),
+        Some(_) => None,
+    }
+}
+
+fn unlisted(cache: &Cache) -> Option<String> {
+    (!cache.is_synced()).then(|| "not all that is watched has been listed yet".to_owned())
+}
+
+fn stale(cache: &Cache) -> Option<String> {
+    cache.unseen().map(unheard)
+}
+
+fn unheard(kind: String) -> String {
+    format!("nothing has been heard of {kind} for minutes")
+}
+
+/// Whether all is well, and a line for each part, as the API server writes them.
+fn report(path: &str, checks: &[Check]) -> (bool, String) {
+    let is_well = checks.iter().all(|(_, wrong)| wrong.is_none());
+    let mut text = String::new();
+    for (name, wrong) in checks {
+        // Writing to a String does not fail.
+        let _ = match wrong {
+            None => writeln!(text, "[+]{name} ok"),
+            Some(wrong) => writeln!(text, "[-]{name} failed: {wrong}"),
+        };
+    }
+    let verdict = match is_well {
+        true => "passed",
+        false => "failed",
+    };
+    let _ = writeln!(text, "{path} check {verdict}");
+    (is_well, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::dispatch::commands::Commands;
+    use crate::dispatch::context::Context;
+    use crate::dispatch::leader::Leadership;
+    use crate::server::serve::{Certificate, Tls};
+    use kube::Client;
+    use trellis_policies::cedar::Loader;
+
+    fn leading(left: Duration) -> Leading {
+        let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
+        let client = Client::try_from(nowhere).unwrap();
+        let (context, _heard) = Context::of(crate::gang::observed::Unhealthy::default(), 0);
+        Leading {
+            context,
+            commands: Commands::new(client, Leadership::with_left(left)),
+        }
+    }
+
+    fn says(path: &str, checks: &[Check]) -> (bool, String) {
+        report(path, checks)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_scheduler_that_hangs_is_started_again_and_one_that_waits_is_not() {
+        let leading = leading(Duration::from_secs(3600));
+        assert!(says("livez", &live(Some(&leading))).0);
+        tokio::time::advance(HANGS).await;
+        assert!(says("livez", &live(Some(&leading))).0);
+        tokio::time::advance(Duration::from_secs(1)).await;
+        let (is_well, text) = says("livez", &live(Some(&leading)));
+        assert!(!is_well);
+        assert_eq!(
+            text,
+            "[+]ping ok\n[-]scheduler failed: it has not looked at its news for 301 s\n\
+             livez check failed\n"
+        );
+        leading.context.scheduler.beat();
+        assert!(says("livez", &live(Some(&leading))).0);
+        assert!(says("livez", &live(None)).0, "one that stands by");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_has_lost_its_lease_or_sees_nothing_is_not_ready() {
+        let blind = leading(Duration::from_secs(3600));
+        let _pods = blind.context.cache.pulse("pods");
+        assert!(says("readyz", &ready(Some(&blind))).0);
+        tokio::time::advance(Duration::from_secs(181)).await;
+        let (is_well, text) = says("readyz", &ready(Some(&blind)));
+        assert!(!is_well && text.contains("[-]watches failed: nothing has been heard of pods"));
+        let lost = leading(Duration::ZERO);
+        let (is_well, text) = says("readyz", &ready(Some(&lost)));
+        assert!(!is_well && text.contains("[-]lease failed"), "{text}");
+        assert!(says("readyz", &ready(None)).0);
+    }
+
+    /// A context whose cache has policies, or none.
+    fn known(with_policies: bool) -> Arc<Context> {
+        let (context, _) = Context::of(crate::gang::observed::Unhealthy::default(), 0);
+        if with_policies {
+            let (policies, _) = Loader::new().unwrap().load(None, Vec::new());
+            context.cache.policies.replace(Arc::new(policies));
+        }
+        context
+    }
+
+    fn asked(webhook: Option<&Readiness>, now: Timestamp) -> (bool, String) {
+        says("readyz", &reviews(webhook, now))
+    }
+
+    #[test]
+    fn whose_webhook_has_no_certificate_or_one_that_has_ended_is_not_ready() {
+        let own = Certificate::Own(vec!["localhost".to_owned()]);
+        let own = Tls::new(own).unwrap().identity();
+        let now = Timestamp::now();
+        let nobody = asked(None, now);
+        assert_eq!(nobody, (true, "readyz check passed\n".to_owned()));
+
+        let none = Readiness::of(Identity::default(), known(true));
+        let without = "[-]webhook-certificate failed: there is none yet; the log says why\n\
+            [+]webhook-caches ok\nreadyz check failed\n";
+        assert_eq!(asked(Some(&none), now), (false, without.to_owned()));
+        let last = own.ends().unwrap();
+        let webhook = Readiness::of(own, known(true));
+        assert!(asked(Some(&webhook), now).0);
+        assert!(!asked(Some(&webhook), last).0, "its last second is over");
+    }
+
+    /// A fresh replica would answer that the cluster has not been read yet.
+    #[test]
+    fn whose_webhook_has_not_read_the_cluster_is_not_ready() {
+        let own = Certificate::Own(vec!["localhost".to_owned()]);
+        let own = Tls::new(own).unwrap().identity();
+        let now = Timestamp::now();
+        let webhook = Readiness::of(own.clone(), known(false));
+        let unread = "[+]webhook-certificate ok\n[-]webhook-caches failed: \
+            not all that answers hang on has been listed yet\nreadyz check failed\n";
+        assert_eq!(asked(Some(&webhook), now), (false, unread.to_owned()));
+        let (unlisted, _) = Context::of(crate::gang::observed::Unhealthy::default(), 1);
+        let webhook = Readiness::of(own, unlisted);
+        assert!(!asked(Some(&webhook), now).0);
+    }
+
+    /// It would answer that what it knows is minutes old.
+    #[tokio::test(start_paused = true)]
+    async fn whose_webhook_has_heard_nothing_for_minutes_is_not_ready_until_it_does() {
+        let own = Certificate::Own(vec!["localhost".to_owned()]);
+        let own = Tls::new(own).unwrap().identity();
+        let context = known(true);
+        let namespaces = context.cache.pulse("namespaces");
+        let webhook = Readiness::of(own, context);
+        tokio::time::advance(Duration::from_secs(179)).await;
+        assert!(asked(Some(&webhook), Timestamp::now()).0);
+        tokio::time::advance(Duration::from_secs(2)).await;
+        let (is_well, text) = asked(Some(&webhook), Timestamp::now());
+        let stalled = "[-]webhook-caches failed: nothing has been heard of namespaces for minutes";
+        assert!(!is_well && text.contains(stalled), "{text}");
+        namespaces.beat();
+        assert!(asked(Some(&webhook), Timestamp::now()).0);
+    }
+
+    /// An end of the endpoint's certificate is not to take the webhook away too: nothing is asked
+    /// of the endpoint.
+    #[tokio::test]
+    async fn readiness_asks_of_the_webhook_alone_whether_one_leads_or_not() {
+        let own = Certificate::Own(vec!["localhost".to_owned()]);
+        let own = Tls::new(own).unwrap().identity();
+        let webhook = Readiness::of(own, known(true));
+        let (code, text) = readyz(State((Lead::default(), Some(webhook)))).await;
+        assert_eq!(code, StatusCode::OK);
+        assert_eq!(
+            text,
+            "[+]ping ok\n[+]webhook-certificate ok\n[+]webhook-caches ok\nreadyz check passed\n"
+        );
+    }
+}

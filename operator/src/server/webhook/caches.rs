@@ -1,0 +1,100 @@
+//! What is known of the cluster: of who leads all that it knows, of others what an
+//! answer hangs on, and no more.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::scheduling::v1::PriorityClass;
+use kube::Client;
+use parking_lot::RwLock;
+use tokio::sync::watch;
+use tracing::{error, info};
+use trellis_api::{ClusterJobPolicy, JobPolicy, QuotaPolicy, RuntimeProfile, TrainingQueue};
+use trellis_policies::cedar::Loader;
+
+use crate::controller::policies::keep_policies;
+use crate::dispatch::context::Context;
+use crate::dispatch::tasks::Tasks;
+use crate::gang::observed::{SlimNamespace, SlimService, Unhealthy};
+
+/// Kinds that are watched by who does not lead, beside policies.
+const WATCHES: usize = 6;
+
+/// What is known now. Clones are the same.
+#[derive(Clone, Debug)]
+pub(super) struct Caches {
+    now: Arc<RwLock<Arc<Context>>>,
+    /// What the leader knows, once we lead.
+    leads: watch::Sender<Option<Arc<Context>>>,
+}
+
+impl Default for Caches {
+    /// Nothing is known.
+    fn default() -> Self {
+        let (context, _) = Context::of(Unhealthy::default(), WATCHES);
+        Self {
+            now: Arc::new(RwLock::new(context)),
+            leads: watch::Sender::default(),
+        }
+    }
+}
+
+impl Caches {
+    /// This is known, and stays so.
+    #[cfg(test)]
+    pub(super) fn of(context: Arc<Context>) -> Self {
+        let caches = Self::default();
+        *caches.now.write() = context;
+        caches
+    }
+
+    /// What is known now.
+    pub(super) fn context(&self) -> Arc<Context> {
+        self.now.read().clone()
+    }
+
+    /// True once all is known that an answer hangs on.
+    pub(super) fn is_complete(&self) -> bool {
+        let context = self.context();
+        context.cache.is_synced() && context.cache.policies.active().is_some()
+    }
+
+    /// We lead, and this is what is known from now on.
+    pub(super) fn lead(&self, context: Arc<Context>) {
+        self.leads.send_replace(Some(context));
+    }
+
+    /// Keeps it up to date. Returns if that is not possible any more.
+    pub(super) async fn keep(self, client: Client, loader: Loader) {
+        let context = self.context();
+        let mut tasks = Tasks::default();
+        tasks.watch::<TrainingQueue>(&client, None, &context);
+        tasks.watch::<SlimNamespace>(&client, None, &context);
+        tasks.watch::<PriorityClass>(&client, None, &context);
+        tasks.watch::<SlimService>(&client, None, &context);
+        tasks.watch::<RuntimeProfile>(&client, None, &context);
+        tasks.watch::<QuotaPolicy>(&client, None, &context);
+        tasks.watch::<ClusterJobPolicy>(&client, None, &context);
+        tasks.watch::<JobPolicy>(&client, None, &context);
+        tasks.start("the policies", keep_policies(context, loader));
+        let mut leads = self.leads.subscribe();
+        tokio::select! {
+            ended = tasks.first_end() => return error!(why = ended, "the webhook knows nothing any more"),
+            context = complete(&mut leads) => *self.now.write() = context,
+        }
+        drop(tasks);
+        info!("the admission webhook answers from what the leader knows");
+        // What ends there ends the process.
+        std::future::pending().await
+    }
+}
+
+/// What the leader knows, once that is all there is.
+async fn complete(leads: &mut watch::Receiver<Option<Arc<Context>>>) -> Arc<Context> {
+    let led = leads.wait_for(Option::is_some).await;
+    let Some(context) = led.ok().and_then(|context| context.clone()) else {
+        return std::future::pending().await;
+    };
+    context.cache.synced().await;
+    context.cache.policies.loaded().await;
+    context
+}
