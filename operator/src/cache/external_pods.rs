@@ -1,4 +1,4 @@
-//! Whether what an external pod says of where it counts is believed.
+//! Decides whether the queue annotations of an external pod are trusted.
 
 use super::Cache;
 use crate::cache::policy::Guard;
@@ -8,11 +8,11 @@ use crate::gang::key::Key;
 use crate::gang::observed::ExternalPod;
 
 impl Cache {
-    /// True if what a pod says of where it counts is to be believed: users could not write it, or
-    /// the plan of its gang names it. Before all is listed that is not known, and nothing is
-    /// decided.
+    /// True if the queue annotations of a pod are trusted: a guard keeps users from writing them,
+    /// or the plan of the pod's gang names the pod. True for every pod until all kinds are listed,
+    /// because guards and plans are not known before.
     ///
-    /// An annotation that appeared while users could write it stays without effect.
+    /// An annotation that appeared while users could write it has no effect.
     pub(crate) fn believes(&self, key: &Key, pod: &ExternalPod, is_new: bool) -> bool {
         let is_guarded = is_new && self.guards.is_in_force(Guard::ReservedKeys);
         !self.is_synced() || is_guarded || self.plans(key, pod)
@@ -30,7 +30,8 @@ impl Cache {
         })
     }
 
-    /// All is listed: it is known now whether users can write where a pod counts.
+    /// Decides anew for every external pod once all kinds are listed: only then is it known whether
+    /// a guard keeps users from writing the queue annotations.
     pub(crate) fn settle_external_pods(&self) {
         self.external_pods
             .settle(|key, pod| self.believes(key, pod, true));

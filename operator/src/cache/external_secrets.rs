@@ -15,20 +15,20 @@ use crate::gang::observed::SlimExternalSecret;
 pub struct ExternalSecrets {
     /// By their own names.
     pub objects: Store<SlimExternalSecret>,
-    /// Names by job.
+    /// Names of the ExternalSecrets of each job.
     of_jobs: RwLock<HashMap<Key, BTreeSet<Arc<str>>>>,
-    /// The cluster knows the kind.
+    /// True if the cluster knows the kind.
     pub(crate) is_known: AtomicBool,
 }
 
 impl ExternalSecrets {
-    /// True if the cluster knows the kind: where External Secrets Operator is installed.
+    /// True if the cluster knows the kind: External Secrets Operator is installed.
     #[must_use]
     pub fn is_known(&self) -> bool {
         self.is_known.load(Ordering::Acquire)
     }
 
-    /// Those that bear the job as their owner, whether of its uid or of an earlier one's.
+    /// ExternalSecrets whose owner has the job's name, whatever the uid of that owner.
     #[must_use]
     pub fn of(&self, job: &Key) -> Vec<(Key, Arc<SlimExternalSecret>)> {
         let names = self.of_jobs.read();
@@ -41,14 +41,14 @@ impl ExternalSecrets {
             .collect()
     }
 
-    /// A create or a read of ours has found one of the job's.
+    /// Records an ExternalSecret of the job that a create or a read returned.
     pub fn found(&self, job: &Key, key: &Key) {
         let mut names = self.of_jobs.write();
         let names = names.entry(job.clone()).or_default();
         names.insert(key.name.clone());
     }
 
-    /// What is not there any more is nobody's.
+    /// Removes a deleted ExternalSecret from its job.
     pub(crate) fn forget(&self, job: &Key, key: &Key) {
         let mut names = self.of_jobs.write();
         if let Some(of_job) = names.get_mut(job) {

@@ -11,14 +11,14 @@ use crate::gang::key::Key;
 /// A job, as far as it can be read.
 #[derive(Clone, Debug)]
 pub enum Seen {
-    /// It decodes.
+    /// The job decodes.
     Job(Arc<TrainingJob>),
-    /// It does not.
+    /// The job does not decode.
     Undecodable(Undecodable),
 }
 
 impl Cache {
-    /// The job of that name as it is at one moment. None: there is none.
+    /// The job of that name at this moment. None if there is none.
     #[must_use]
     pub fn job(&self, key: &Key) -> Option<Seen> {
         let undecodable = self.undecodable.read();

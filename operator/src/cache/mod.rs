@@ -1,4 +1,4 @@
-//! The cluster as the watches show it: one store a kind, and what is read from them.
+//! The cluster as the watches show it: one store for each kind, and the queries on the stores.
 
 mod external_pods;
 mod external_secrets;
@@ -37,12 +37,12 @@ pub use jobs::Seen;
 pub use profiles::Profiles;
 pub use quota_set::QuotaSet;
 
-/// How old what is known of a kind may be. A watch that is well gives a sign of
-/// life each 160 s even where nothing is written, there are no bookmarks, and
-/// each answer comes at the last moment.
+/// Longest time without a sign of life from a watch until its data count as stale. A healthy watch
+/// gives one at least every 160 s, even if nothing is written, the API server sends no bookmarks,
+/// and each answer takes as long as it may.
 const UNSEEN: Duration = Duration::from_secs(180);
 
-/// What the watches have shown of the cluster.
+/// The cluster's objects as the watches show them.
 #[derive(Debug)]
 pub struct Cache {
     /// TrainingJobs.
@@ -65,13 +65,13 @@ pub struct Cache {
     pub namespaces: Store<SlimNamespace>,
     /// Policies: who may run what.
     pub policies: PolicySet,
-    /// How new all policies are.
+    /// How recent the policies in this cache are.
     pub freshness: Freshness,
-    /// QuotaPolicies, how much of it, and their ledgers.
+    /// QuotaPolicies, the current usage of their limits, and their ledgers.
     pub quotas: QuotaSet,
-    /// Whether stamps of who asks can be believed.
+    /// Tells whether requester stamps are trusted.
     pub stamping: Stamping,
-    /// The admission policies that keep users from what is Trellis' own.
+    /// The admission policies that keep users from writing what only Trellis may write.
     pub guards: Guards,
     /// PriorityClasses.
     pub priority_classes: Store<PriorityClass>,
@@ -87,19 +87,19 @@ pub struct Cache {
     pub resource_quotas: Store<ResourceQuota>,
     /// Nodes.
     pub nodes: Store<SlimNode>,
-    /// What makes a node unfit for new pods.
+    /// Rules by which a node is unfit for new pods.
     pub unhealthy: Unhealthy,
-    /// Which unhealthy nodes are left, and when.
+    /// Pace at which pods of unhealthy nodes are evicted.
     pub disruption: Mutex<Disruption>,
     /// Pods of our jobs.
     pub pods: PodIndex,
-    /// Pods that others have made and that are to be placed by Trellis.
+    /// Pods that other controllers made and that Trellis places.
     pub external_pods: ExternalPodIndex,
-    /// What anti-affinity of pods that are not ours keeps pods out of.
+    /// Where anti-affinity of other schedulers' pods keeps new pods out.
     pub repulsions: Repulsions,
     /// DaemonSets.
     pub daemon_sets: Store<SlimDaemonSet>,
-    /// Where they have a pod.
+    /// Nodes on which each DaemonSet has a pod.
     pub daemon_pods: DaemonPods,
     /// PersistentVolumeClaims.
     pub claims: Store<SlimClaim>,
@@ -107,27 +107,27 @@ pub struct Cache {
     pub volumes: Store<SlimVolume>,
     /// StorageClasses.
     pub storage_classes: Store<SlimStorageClass>,
-    /// A claim, a volume or a class has changed.
+    /// Notified when a claim, a volume or a storage class changes.
     pub storage_changed: Notify,
     /// DeviceClasses; none where the cluster does not know the kind.
     pub device_classes: Store<SlimDeviceClass>,
     /// Which nodes are lost.
     pub health: RwLock<NodeHealth>,
-    /// A node's health may have changed.
+    /// Notified when a node's health may have changed.
     pub health_changed: Notify,
     unsynced: AtomicUsize,
     synced: Notify,
-    /// When each watch last showed that it lives.
+    /// The last sign of life of each watch, by the plural of its kind.
     pulses: RwLock<BTreeMap<String, Pulse>>,
 }
 
-/// Kinds that are watched: the count that [`Cache::synced`] waits for. Policies are waited for
-/// apart ([`PolicySet::loaded`]).
+/// Number of kinds that are watched: [`Cache::synced`] waits for this many lists. Policies are not
+/// among them ([`PolicySet::loaded`]).
 pub const WATCHES: usize = 26;
 
 impl Cache {
-    /// An empty cache in which nodes are unhealthy by these rules, of which so many kinds are
-    /// watched, beside policies.
+    /// An empty cache that judges nodes by the rules `unhealthy` and waits for `watches` kinds,
+    /// policies apart.
     #[must_use]
     pub fn new(unhealthy: Unhealthy, watches: usize) -> Self {
         Self {
@@ -196,7 +196,7 @@ impl Cache {
         pulses.entry(kind.to_owned()).or_default().clone()
     }
 
-    /// How long ago each watch last showed that it lives, by the plural of what it watches.
+    /// Time since each watch last gave a sign of life, by the plural of its kind.
     #[must_use]
     pub fn watch_ages(&self) -> BTreeMap<String, Duration> {
         let pulses = self.pulses.read();
@@ -205,8 +205,7 @@ impl Cache {
             .collect()
     }
 
-    /// The kind of which we have been told nothing for longest, if that is for so
-    /// long that nothing may be decided on what we know of it.
+    /// The kind whose watch has been silent for longest, if its data are too old to decide on.
     #[must_use]
     pub fn unseen(&self) -> Option<String> {
         let pulses = self.pulses.read();
@@ -222,15 +221,16 @@ impl Cache {
         flavor == DEFAULT_FLAVOR || self.flavors.get(&Key::new("", flavor)).is_some()
     }
 
-    /// Labels of a namespace. None: the watch has not shown it, and an absent label says nothing.
+    /// Labels of a namespace. None if the watch has not shown the namespace: an absent label then
+    /// means nothing.
     #[must_use]
     pub fn namespace_labels(&self, namespace: &str) -> Option<BTreeMap<String, String>> {
         let namespace = self.namespaces.get(&Key::new("", namespace))?;
         Some(namespace.metadata.labels.clone().unwrap_or_default())
     }
 
-    /// One more kind has been listed. Once it was the last, who could write where pods count is
-    /// known.
+    /// Counts one more kind as listed. After the last one, the queue annotations of all external
+    /// pods are judged anew.
     pub fn one_synced(&self) {
         let before = self
             .unsynced

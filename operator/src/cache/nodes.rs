@@ -11,7 +11,7 @@ use crate::gang::observed::Leave;
 use crate::gang::{engine, reserve};
 
 impl Cache {
-    /// The engine's form of a node, as it is now. None: it is gone.
+    /// The node in the engine's form. None if the node is gone.
     #[must_use]
     pub fn engine_node(&self, name: &str) -> Option<Node> {
         let node = self.nodes.get(&Key::new("", name))?;
@@ -24,33 +24,34 @@ impl Cache {
         Some(node)
     }
 
-    /// Why what runs on a node is to leave it, though its kubelet says that it is ready. None:
-    /// it is well, or not known.
+    /// Why pods must leave a node whose kubelet reports it ready. None if the node is healthy or
+    /// unknown.
     #[must_use]
     pub fn why_unhealthy(&self, node: &str) -> Option<String> {
         let node = self.nodes.get(&Key::new("", node))?;
         self.unhealthy.why(&node)
     }
 
-    /// Whether what runs on an unhealthy node may leave it now.
+    /// Tells whether the pods of an unhealthy node may be evicted now.
     #[must_use]
     pub fn may_leave(&self, node: &str, now: Instant) -> Leave {
         self.disruption.lock().may_leave(node, now)
     }
 
-    /// A gang leaves the node: all others on it may, and those on other nodes of its zone wait.
+    /// Records that a gang is evicted from the node: all other gangs on the node may follow, and
+    /// the gangs on other nodes of the zone wait.
     pub fn left(&self, node: &str, now: Instant) {
         self.disruption.lock().left(node, now);
     }
 
-    /// True if the node's pods are to be planned anew.
+    /// True if the node is lost: the gangs of its pods are placed elsewhere.
     #[must_use]
     pub fn is_lost(&self, node: &str) -> bool {
         self.health.read().of(node, Instant::now()) >= Health::Lost
     }
 
-    /// True if the node is there and takes new pods: it is ready, not cordoned, and has no taint
-    /// by which Kubernetes keeps pods off it, such as for want of memory.
+    /// True if the node exists and takes new pods: it is ready, not cordoned, and has none of the
+    /// taints that Kubernetes sets, such as the one for memory pressure.
     #[must_use]
     pub fn is_open(&self, node: &str) -> bool {
         let keeps_off = |taint: &Taint| {
@@ -62,7 +63,7 @@ impl Cache {
         })
     }
 
-    /// True if nobody is left to stop the node's pods: they may be deleted by force.
+    /// True if no kubelet is left to stop the node's pods: they may be deleted by force.
     #[must_use]
     pub fn is_given_up(&self, node: &str) -> bool {
         self.health.read().of(node, Instant::now()) >= Health::GivenUp

@@ -1,5 +1,5 @@
-//! RuntimeProfiles, as the watch shows them: checked and hashed once, and shared
-//! by all jobs that are compiled with them.
+//! RuntimeProfiles, as the watch shows them. Each is checked and hashed once, and all jobs that are
+//! compiled with it share it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ impl Profiles {
         self.0.read().get(name).cloned()
     }
 
-    /// The profile that the job is compiled with. None: it names none, and the cluster has no
+    /// The profile that the job is compiled with. None if the job names none and the cluster has no
     /// default.
     ///
     /// # Errors
@@ -37,7 +37,7 @@ impl Profiles {
         self.0.read().clone()
     }
 
-    /// Those that are the cluster's default: one, or too many.
+    /// Profiles that are marked as the cluster's default. More than one is an error.
     #[must_use]
     pub fn defaults(&self) -> BTreeMap<String, KnownProfile> {
         let all = self.0.read();
@@ -47,7 +47,7 @@ impl Profiles {
             .collect()
     }
 
-    /// The profile of that name is there, new or changed. False: it is as it was.
+    /// Stores a profile that was created or changed. False if it is as before.
     pub fn take(&self, name: &str, profile: KnownProfile) -> bool {
         let read = |known: &KnownProfile| {
             let hash = known.profile.as_ref().map(|p| p.hash().to_owned());
@@ -58,12 +58,12 @@ impl Profiles {
         before.is_none_or(|before| read(&before) != now)
     }
 
-    /// Adds those of others; where both have one, the others' stands.
+    /// Adds the profiles of `others`, which replace profiles of the same name.
     pub fn overlay(&mut self, others: Self) {
         self.0.get_mut().extend(others.0.into_inner());
     }
 
-    /// The profile of that uid is gone.
+    /// Removes the profile if its uid is this one.
     pub fn remove(&self, name: &str, uid: &str) {
         let mut all = self.0.write();
         if all.get(name).is_some_and(|known| known.uid == uid) {
@@ -110,7 +110,8 @@ mod tests {
         assert!(there.take("b", known("b", json!({"globalDefault": true}))));
         assert_eq!(find(json!({"profile": "a"})), Ok(Some("a".to_owned())));
         assert_eq!(find(json!({})), Ok(Some("b".to_owned())));
-        // Two are none, and both are named; who names one has it.
+        // Two defaults count as none, and the message names both. A job that names a profile gets
+        // it.
         assert!(there.take("a", known("a", json!({"globalDefault": true}))));
         let two = find(json!({})).unwrap_err();
         assert_eq!(two.reason, Reason::ProfileMisconfigured);

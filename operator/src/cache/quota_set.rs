@@ -18,35 +18,37 @@ use crate::gang::quota::{Account, LimitsReport, account_of};
 pub struct QuotaSet {
     /// The objects.
     pub objects: Store<QuotaPolicy>,
-    /// Those that do not decode, by name.
+    /// QuotaPolicies that do not decode, by name.
     pub unreadable: RwLock<BTreeMap<String, Undecodable>>,
-    /// The ledgers of burnt GPU time.
+    /// The ledgers of used GPU time.
     pub ledgers: Store<QuotaLedger>,
-    /// Those that do not decode, by name.
+    /// Ledgers that do not decode, by name.
     pub undecodable_ledgers: RwLock<BTreeMap<String, Undecodable>>,
     active: RwLock<Active>,
-    /// What matters of queues: the policies of those above them count their jobs, too.
+    /// The queue tree, as far as quota needs it: the policies of a queue also count the jobs of the
+    /// queues below.
     queues: RwLock<BTreeMap<String, QueueQuota>>,
-    /// How limits stood, and when.
+    /// The last report of the limits, and its time.
     standing: RwLock<Option<(Instant, Arc<LimitsReport>)>>,
 }
 
-/// How long that is worth anything: it is told anew every two seconds.
+/// How long that report is valid: it is renewed every two seconds.
 const STANDS_FOR: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Default)]
 struct Active {
     version: u64,
-    /// None: an object has changed since they were read.
+    /// None after an object has changed, until the policies are read again.
     policies: Option<Arc<QuotaPolicies>>,
 }
 
 impl QuotaSet {
-    /// The policies of now, and their version: another after each change.
+    /// The current policies and their version, which changes with each of them.
     #[must_use]
     pub fn active(&self) -> (u64, Arc<QuotaPolicies>) {
         {
-            // Each look at a job asks, and they seldom change.
+            // Policies change seldom and every reconciliation of a job reads them: a read lock is
+            // enough.
             let active = self.active.read();
             if let Some(policies) = &active.policies {
                 return (active.version, policies.clone());
@@ -58,12 +60,13 @@ impl QuotaSet {
         (version, policies.clone())
     }
 
-    /// The limits stand like this now.
+    /// Stores the current report of the limits.
     pub(crate) fn stand(&self, report: Arc<LimitsReport>) {
         *self.standing.write() = Some((Instant::now(), report));
     }
 
-    /// How the limits stood a moment ago. None: nobody can tell, as where we do not lead.
+    /// The latest report of the limits. None if there is no recent one, as in a replica that does
+    /// not lead.
     #[must_use]
     pub fn standing(&self) -> Option<Arc<LimitsReport>> {
         let standing = self.standing.read();
@@ -71,20 +74,20 @@ impl QuotaSet {
         (since.elapsed() < STANDS_FOR).then(|| report.clone())
     }
 
-    /// Version of the policies of now.
+    /// Version of the current policies.
     #[must_use]
     pub fn version(&self) -> u64 {
         self.active.read().version
     }
 
-    /// A spec is another, new or gone.
+    /// Records that a spec was created, changed or deleted.
     pub(crate) fn changed(&self) {
         let mut active = self.active.write();
         active.version = active.version.saturating_add(1);
         active.policies = None;
     }
 
-    /// A queue is like this now. None: it is gone.
+    /// Records the quota settings of a queue. None if the queue was deleted.
     pub(crate) fn queue_is(&self, queue: &str, now: Option<QueueQuota>) {
         let mut queues = self.queues.write();
         let before = match now.clone() {
@@ -106,11 +109,11 @@ impl QuotaSet {
             .with_queues(self.queues.read().clone())
     }
 
-    /// The content of the ledger of a policy. None: it has none of its own.
+    /// The content of a policy's ledger. None if the policy has no ledger of its own.
     ///
     /// # Errors
-    /// If the ledger of its name cannot be read. The owner of one that does not decode is not
-    /// known: it is taken for the policy.
+    /// If the ledger of that name cannot be read. A ledger that does not decode counts as the
+    /// policy's, because its owner is unknown.
     pub fn account_of(&self, policy: &QuotaPolicy) -> Result<Option<Account>, String> {
         let name = policy.metadata.name.as_deref().unwrap_or_default();
         if let Some(ledger) = self.undecodable_ledgers.read().get(name) {

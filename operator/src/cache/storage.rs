@@ -1,4 +1,4 @@
-//! Claims, volumes and their classes, as the watches and answers to our own writes show them.
+//! Claims, volumes and storage classes, as the watches and the answers to our own writes show them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -48,7 +48,7 @@ impl Storage for StorageOf<'_> {
 }
 
 impl Cache {
-    /// What is known of the storage of a namespace.
+    /// The storage of a namespace, as the watches show it.
     #[must_use]
     pub fn storage<'a>(&'a self, namespace: &'a str) -> StorageOf<'a> {
         StorageOf {
@@ -57,7 +57,7 @@ impl Cache {
         }
     }
 
-    /// Ends when a claim or a volume changes after this call.
+    /// Completes when a claim or a volume changes after this call.
     pub fn storage_changes(&self) -> Notified<'_> {
         self.storage_changed.notified()
     }
@@ -69,7 +69,7 @@ impl Cache {
         claims::names(&job.spec, None, profile.as_deref().map(Profile::spec))
     }
 
-    /// True if a claim comes with each pod of one of its groups.
+    /// True if the pods of one of the job's groups have ephemeral claims.
     pub(crate) fn has_ephemeral(&self, job: &TrainingJob) -> bool {
         let profile = self.profiles.of(&job.spec);
         let profile = profile.ok().flatten();

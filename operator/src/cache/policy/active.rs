@@ -1,4 +1,4 @@
-//! The policy objects as the watches show them, and the policies that decide.
+//! The policy objects as the watches show them, and the policies that are in force.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,9 +23,9 @@ pub struct PolicySet {
     pub cluster: Store<ClusterJobPolicy>,
     /// JobPolicies.
     pub namespaced: Store<JobPolicy>,
-    /// Those of either kind that do not decode.
+    /// Objects of either kind that do not decode.
     pub unreadable: RwLock<BTreeMap<ObjectKey, Undecodable>>,
-    /// What of jobs they deny that is not refused.
+    /// Existing jobs that the policies would deny.
     pub violations: Violations,
     cluster_listed: AtomicBool,
     namespaced_listed: AtomicBool,
@@ -36,7 +36,7 @@ pub struct PolicySet {
     replaced: Notify,
 }
 
-/// Which object a key of a watch names.
+/// Object that the key of a watch event names.
 pub(crate) fn object_key(key: &Key) -> ObjectKey {
     let namespace = (!key.namespace.is_empty()).then(|| key.namespace.to_string());
     ObjectKey {
@@ -46,13 +46,13 @@ pub(crate) fn object_key(key: &Key) -> ObjectKey {
 }
 
 impl PolicySet {
-    /// The policies that decide. None: they have not been read yet, and nothing is allowed.
+    /// The policies in force. None until they have been read: nothing is allowed before.
     #[must_use]
     pub fn active(&self) -> Option<Arc<Policies>> {
         self.active.read().clone()
     }
 
-    /// True if the policies of now are, for the job, those that allow it.
+    /// True if the policies that allowed the job are still in force.
     #[must_use]
     pub fn still_allow(&self, job: &AuthorizedJob) -> bool {
         let namespace = job.compiled().job().namespace();
@@ -61,15 +61,15 @@ impl PolicySet {
         version.as_deref() == Some(job.version())
     }
 
-    /// From now on these decide, and there are no others.
+    /// Puts these policies in force instead of all earlier ones.
     pub fn replace(&self, policies: Arc<Policies>) {
         *self.active.write() = Some(policies);
         self.pending.lock().clear();
         self.replaced.notify_waiters();
     }
 
-    /// From now on what `change` makes of the policies decides, in which the first `latest` changes
-    /// of the scope are loaded. Returns the policies of before, and those of now.
+    /// Puts the result of `change` in force; it includes the first `latest` changes of the scope.
+    /// Returns the policies before and after.
     pub(crate) fn change(
         &self,
         scope: &Scope,
@@ -90,21 +90,21 @@ impl PolicySet {
         self.pending.lock()
     }
 
-    /// Number of the latest change of a scope that is not loaded.
+    /// Number of the latest change of a scope that is not loaded yet.
     pub(crate) fn latest(&self, scope: &Scope) -> Option<u64> {
         self.pending.lock().latest(scope)
     }
 
-    /// The namespaces that have changed, the one that waits longest first, with when each began
-    /// to wait.
+    /// Namespaces with changes that are not loaded, the longest waiting first, with the time since
+    /// which each waits.
     pub(crate) fn changed_namespaces(&self) -> Vec<(String, Instant)> {
         let pending = self.pending.lock();
         let all = pending.namespaces().into_iter();
         all.map(|(name, since)| (name.to_owned(), since)).collect()
     }
 
-    /// Waits until the policies that decide in a namespace, those of the cluster and its own, are
-    /// those of all changes that are known by now. Other namespaces do not count.
+    /// Waits until the cluster's policies and those of the namespace include all changes that are
+    /// known at the call. Changes in other namespaces do not matter.
     pub async fn settled(&self, namespace: &str) {
         let scopes = [None, Some(namespace.to_owned())];
         let wanted = scopes.map(|scope| {
@@ -125,8 +125,8 @@ impl PolicySet {
         }
     }
 
-    /// Waits until the policies of the cluster decide. Those of a namespace may come later
-    /// ([`Policies::is_loaded`]): until then nothing is allowed there.
+    /// Waits until the policies of the cluster are in force. Those of a namespace may be loaded
+    /// later ([`Policies::is_loaded`]): nothing is allowed there until then.
     pub async fn loaded(&self) {
         loop {
             let replaced = self.replaced.notified();
@@ -137,7 +137,7 @@ impl PolicySet {
         }
     }
 
-    /// An object is new, changed or gone.
+    /// Records that an object was created, changed or deleted.
     pub(crate) fn touch(&self, key: &Key) {
         let scope = object_key(key).namespace;
         let changed = match scope {
@@ -148,7 +148,7 @@ impl PolicySet {
         changed.notify_one();
     }
 
-    /// All objects of a kind have been shown once.
+    /// Records that the first list of a kind is complete.
     pub(crate) fn listed(&self, is_cluster: bool) {
         let listed = match is_cluster {
             true => &self.cluster_listed,
@@ -158,24 +158,24 @@ impl PolicySet {
         self.cluster_changed.notify_one();
     }
 
-    /// True once all objects of both kinds have been shown: before, a forbid may be missing.
+    /// True once both kinds are listed. Before that, a forbid policy may be missing.
     #[must_use]
     pub fn is_listed(&self) -> bool {
         self.cluster_listed.load(Ordering::Acquire)
             && self.namespaced_listed.load(Ordering::Acquire)
     }
 
-    /// Waits for a change of the cluster's policies since it was last waited for.
+    /// Waits for the next change of the cluster's policies.
     pub(crate) async fn cluster_changed(&self) {
         self.cluster_changed.notified().await;
     }
 
-    /// Waits for a change of a namespace's policies since it was last waited for.
+    /// Waits for the next change of a namespace's policies.
     pub(crate) async fn namespace_changed(&self) {
         self.namespace_changed.notified().await;
     }
 
-    /// The namespaces that have objects.
+    /// The namespaces that have policy objects.
     pub(crate) fn namespaces(&self) -> BTreeSet<String> {
         let unreadable = self.unreadable.read();
         let unread = unreadable.keys().filter_map(|key| key.namespace.clone());
@@ -184,10 +184,11 @@ impl PolicySet {
         unread.chain(read).collect()
     }
 
-    /// All objects of the cluster, or of a namespace, those that do not decode too.
+    /// All objects of the scope, including those that do not decode.
     #[must_use]
     pub(crate) fn objects(&self, scope: &Scope) -> Vec<PolicyObject> {
-        // Held meanwhile: an object is at no moment neither here nor there.
+        // The lock is held while both stores are read, so that an object moving between them is not
+        // missed.
         let unreadable = self.unreadable.read();
         let of_scope = unreadable.iter().filter(|(key, _)| key.namespace == *scope);
         let unread = of_scope.map(|(key, object)| {

@@ -1,7 +1,7 @@
-//! How new the policies are that the watches have shown. Each kind comes by a watch of its own, and none may be
-//! as new as the watch of jobs: a job that was applied with a policy could have its place before the
-//! policy is shown. So before a place is written down, the policies are read once, consistently, and
-//! the place waits until the watches have shown what was read.
+//! How recent the policies in the cache are. Policies and jobs come by different watches, so a job
+//! could be placed before the cache has the policy that was applied with it. Therefore, before a
+//! plan is written, the policies are read once from the API server with a consistent read, and the
+//! plan waits until the watches have shown the same versions.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -23,27 +23,27 @@ use crate::gang::key::Key;
 
 /// Objects of one page.
 const PAGE: u32 = 500;
-/// How often it is looked whether the watches have shown what was read.
+/// Interval at which the stored policies are compared with those that the watches have shown.
 const LOOK: Duration = Duration::from_millis(10);
-/// After that the policies are read anew: what was read may be another by now.
+/// After this time the policies are read again, because they may have changed meanwhile.
 const READ_AGAIN: Duration = Duration::from_secs(1);
 
-/// How new the policies are that the watches have shown. Which of them decide by now,
-/// [`PolicySet::settled`](super::PolicySet::settled) says for each namespace.
+/// How recent the policies in the cache are. [`PolicySet::settled`](super::PolicySet::settled)
+/// tells for each namespace which of them are in force.
 #[derive(Debug, Default)]
 pub struct Freshness {
-    /// All that was stored by then has been shown.
+    /// The cache holds every policy that was stored by this time.
     as_of: RwLock<Option<Instant>>,
-    /// The latest moment that is waited for.
+    /// The latest time that a caller waits for.
     wanted: RwLock<Option<Instant>>,
-    /// Why it is not reached.
+    /// Why that time is not reached yet.
     lag: RwLock<Option<String>>,
     asked: Notify,
     read: Notify,
 }
 
 impl Freshness {
-    /// Waits until all policies that were stored by `since` have been shown.
+    /// Waits until the cache holds all policies that were stored by `since`.
     pub async fn reached(&self, since: Instant) {
         loop {
             let read = self.read.notified();
@@ -61,14 +61,14 @@ impl Freshness {
         self.asked.notify_one();
     }
 
-    /// Why a place still waits for policies, in words.
+    /// Why plans still wait for policies.
     #[must_use]
     pub fn lag(&self) -> String {
         let lag = self.lag.read().clone();
         lag.unwrap_or_else(|| "the policies that were applied last are being loaded".to_owned())
     }
 
-    /// Waits until newer policies are waited for.
+    /// Waits until a caller waits for newer policies.
     async fn wanted(&self) {
         loop {
             let asked = self.asked.notified();
@@ -91,8 +91,8 @@ impl Freshness {
     }
 }
 
-/// Reads the policies whenever a place waits for newer ones, until the process ends. All places
-/// that wait by then share one read.
+/// Reads the policies whenever a plan waits for newer ones, until the process ends. All plans that
+/// wait at that moment share one read.
 pub async fn keep_policies_fresh(cache: Arc<Cache>, client: Client) {
     loop {
         cache.freshness.wanted().await;
@@ -113,7 +113,8 @@ pub async fn keep_policies_fresh(cache: Arc<Cache>, client: Client) {
     }
 }
 
-/// Waits until the watches have shown what is stored. False: that takes long.
+/// Waits until the watches have shown what is stored. False if that takes longer than
+/// [`READ_AGAIN`].
 async fn shows(cache: &Cache, stored: &Stored) -> bool {
     let until = tokio::time::sleep(READ_AGAIN);
     let mut until = std::pin::pin!(until);
@@ -134,7 +135,7 @@ struct Objects {
     objects: BTreeMap<Key, (String, Option<i64>)>,
 }
 
-/// The policies that are stored.
+/// The policies as the API server has stored them.
 #[derive(Debug, Default)]
 struct Stored {
     cluster: Objects,
@@ -143,7 +144,8 @@ struct Stored {
 }
 
 impl Stored {
-    /// A list without a resource version is consistent: it shows all that was stored before.
+    /// Lists without a resource version. Such a list is consistent: it includes every earlier
+    /// write.
     async fn read(client: &Client) -> kube::Result<Self> {
         let (cluster, namespaced, quotas) = tokio::try_join!(
             read(Api::<ClusterJobPolicy>::all(client.clone())),
@@ -157,7 +159,7 @@ impl Stored {
         })
     }
 
-    /// The first object that the watches have not shown as it is stored, in words.
+    /// Describes the first object that the watches do not show as it is stored.
     fn lag(&self, cache: &Cache) -> Option<String> {
         let unreadable = cache.policies.unreadable.read();
         let policy = |key: &Key| unreadable.get(&object_key(key)).cloned();
@@ -202,7 +204,7 @@ impl Objects {
                 return Some(words(key, "was applied"));
             }
         }
-        // What came after the list need not be in it.
+        // An object that is newer than the list need not be in it.
         let shown = shown.all().into_iter();
         let mut gone = shown.filter(|object| {
             let key = Key::of(object.meta());
@@ -213,7 +215,7 @@ impl Objects {
     }
 }
 
-/// Resource versions of one kind are numbers that grow (stable since Kubernetes 1.35, KEP-5504).
+/// Resource versions of one kind are increasing numbers (stable since Kubernetes 1.35, KEP-5504).
 fn number<K: Resource>(object: &K) -> u64 {
     let version = object.meta().resource_version.as_deref();
     version.and_then(|v| v.parse().ok()).unwrap_or(0)
@@ -262,7 +264,7 @@ mod tests {
         }
     }
 
-    /// What the watch has shown: name, uid, generation and version.
+    /// Objects that the watch has shown: name, uid, generation and version.
     fn shown(objects: &[(&str, &str, i64, u64)]) -> Store<QuotaPolicy> {
         let store = Store::default();
         for (name, uid, generation, version) in objects {

@@ -1,4 +1,5 @@
-//! Whether the admission policies are in force that keep users from what Trellis alone writes.
+//! Checks that the admission policies are in force that keep users from writing what only Trellis
+//! may write.
 
 use std::collections::BTreeMap;
 
@@ -11,16 +12,16 @@ use super::stamping::shipped_spec;
 /// An admission policy of the chart, with its binding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Guard {
-    /// Labels and annotations `trellis.dev/*` of pods and jobs.
+    /// Protects labels and annotations `trellis.dev/*` of pods and jobs.
     ReservedKeys,
-    /// Spec and owners of pods that Trellis has placed.
+    /// Protects spec and owners of pods that Trellis has placed.
     Pods,
-    /// PodGroups of jobs.
+    /// Protects PodGroups of jobs.
     PodGroups,
 }
 
 impl Guard {
-    /// All of them.
+    /// All guards.
     pub const ALL: [Self; 3] = [Self::ReservedKeys, Self::Pods, Self::PodGroups];
 
     /// Name of the policy and of its binding.
@@ -33,7 +34,7 @@ impl Guard {
         }
     }
 
-    /// What is not believed, or not prevented, while it is not in force.
+    /// Consequence of a guard that is not in force, in words.
     #[must_use]
     pub const fn consequence(self) -> &'static str {
         match self {
@@ -53,7 +54,7 @@ const KINDS: [&str; 2] = [
     "ValidatingAdmissionPolicyBinding",
 ];
 
-/// A part as it is in the cluster.
+/// A policy or binding as the watch has shown it.
 #[derive(Clone, Debug)]
 struct Part {
     uid: String,
@@ -62,14 +63,15 @@ struct Part {
 
 type Parts = BTreeMap<(Guard, &'static str), Part>;
 
-/// The parts, as the watches show them.
+/// The guards' policies and bindings, as the watches show them.
 #[derive(Debug, Default)]
 pub struct Guards {
     parts: RwLock<Parts>,
 }
 
 impl Guards {
-    /// A part is there, new or changed. True if a guard has come into force, or is not any more.
+    /// Records a policy or binding that was created or changed. True if that puts a guard in force
+    /// or out of force.
     pub(crate) fn seen(&self, kind: &str, meta: &ObjectMeta, spec: &Value) -> bool {
         let Some((guard, kind)) = part(kind, meta.name.as_deref()) else {
             return false;
@@ -83,7 +85,7 @@ impl Guards {
         })
     }
 
-    /// A part is gone. True if a guard is not in force any more.
+    /// Records that a policy or binding was deleted. True if that puts a guard out of force.
     pub(crate) fn gone(&self, kind: &str, name: &str, uid: &str) -> bool {
         let Some((guard, kind)) = part(kind, Some(name)) else {
             return false;
@@ -105,19 +107,19 @@ impl Guards {
         before != fault(&parts, guard)
     }
 
-    /// Why a guard is not in force. None: it is.
+    /// Why a guard is not in force. None if it is.
     #[must_use]
     pub fn fault(&self, guard: Guard) -> Option<String> {
         fault(&self.parts.read(), guard)
     }
 
-    /// True if the guard keeps users from what it is for.
+    /// True if the guard is in force.
     #[must_use]
     pub fn is_in_force(&self, guard: Guard) -> bool {
         self.fault(guard).is_none()
     }
 
-    /// What is wrong, and what follows from it. None: all guards are in force.
+    /// Which guards are not in force, why, and what follows. None if all are in force.
     #[must_use]
     pub fn problem(&self) -> Option<String> {
         let parts = self.parts.read();
@@ -166,7 +168,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// Applies all parts as the chart has them.
+    /// Applies all policies and bindings as the chart ships them.
     pub(crate) fn put_in_force(guards: &Guards) {
         for guard in Guard::ALL {
             for kind in KINDS {

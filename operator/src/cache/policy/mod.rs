@@ -1,5 +1,5 @@
-//! The policies of the cluster: the set that decides, how new it is, and whether the admission
-//! policies that it rests on are in force.
+//! The policies of the cluster: the set in force, how recent it is, and whether the admission
+//! policies that it relies on are in force.
 
 mod active;
 mod freshness;

@@ -1,17 +1,17 @@
-//! Which policies have changed and are not loaded yet: those of the cluster, and those of each
-//! namespace, in the order in which they changed first.
+//! Policy changes that are not loaded yet: those of the cluster and those of each namespace, in the
+//! order of their first change.
 
 use std::collections::BTreeMap;
 
 use tokio::time::Instant;
 
-/// The cluster, or the namespace of that name.
+/// The namespace, or None for the cluster.
 pub(crate) type Scope = Option<String>;
 
-/// What has changed and is not loaded.
+/// Policy changes that are not loaded yet.
 #[derive(Debug, Default)]
 pub(crate) struct Pending {
-    /// How many changes there were, of all scopes.
+    /// Number of changes so far, over all scopes.
     changes: u64,
     scopes: BTreeMap<Scope, Unloaded>,
 }
@@ -23,12 +23,12 @@ struct Unloaded {
     latest: u64,
     /// All changes of the scope up to that number are loaded.
     loaded: u64,
-    /// When the first of the others came.
+    /// When the oldest change that is not loaded arrived.
     since: Instant,
 }
 
 impl Pending {
-    /// An object of that scope is new, changed or gone.
+    /// Records that an object of the scope was created, changed or deleted.
     pub(crate) fn touch(&mut self, scope: Scope, now: Instant) {
         self.changes = self.changes.saturating_add(1);
         let changes = self.changes;
@@ -40,7 +40,7 @@ impl Pending {
         unloaded.latest = changes;
     }
 
-    /// The policies of that scope are those of its first `latest` changes.
+    /// Records that the policies of the scope include its first `latest` changes.
     pub(crate) fn loaded(&mut self, scope: &Scope, latest: u64, now: Instant) {
         let Some(unloaded) = self.scopes.get_mut(scope) else {
             return;
@@ -53,7 +53,7 @@ impl Pending {
         }
     }
 
-    /// Number of the latest change of a scope. None: all of it is loaded.
+    /// Number of the latest change of a scope. None if all its changes are loaded.
     pub(crate) fn latest(&self, scope: &Scope) -> Option<u64> {
         self.scopes.get(scope).map(|unloaded| unloaded.latest)
     }
@@ -64,8 +64,8 @@ impl Pending {
         latest.is_none_or(|latest| loaded.is_none_or(|loaded| loaded >= latest))
     }
 
-    /// The namespaces that have changed, the one that waits longest first, with when each began
-    /// to wait.
+    /// Namespaces with changes that are not loaded, the longest waiting first, with the time since
+    /// which each waits.
     pub(crate) fn namespaces(&self) -> Vec<(&str, Instant)> {
         let mut all: Vec<_> = self
             .scopes
@@ -78,7 +78,7 @@ impl Pending {
             .collect()
     }
 
-    /// All is loaded.
+    /// Records that every change is loaded.
     pub(crate) fn clear(&mut self) {
         self.scopes.clear();
     }

@@ -1,4 +1,4 @@
-//! Who submitted a job, as the cluster has stamped it, or is about to.
+//! The requester of a job, as the cluster has stamped it or is about to.
 
 use k8s_openapi::api::authentication::v1::UserInfo;
 use kube::api::ObjectMeta;
@@ -6,8 +6,8 @@ use serde::Deserialize;
 use trellis_api::names;
 use trellis_policies::cedar::Requester;
 
-/// Characters of all groups, as a stamp lists them, with which there is none: they would be no
-/// annotation (`templates/admission.yaml` of the chart).
+/// Longest list of groups that a stamp holds, in characters. The admission policy writes no stamp
+/// for a longer one, because annotations are limited (`templates/admission.yaml` of the chart).
 const GROUPS: usize = 32_768;
 
 #[derive(Deserialize)]
@@ -17,8 +17,7 @@ struct Stamp {
     groups: Vec<String>,
 }
 
-/// Who the stamp of an object names. None: there is none, or it does not read as
-/// one; then nobody is known.
+/// The requester that the stamp of an object names. None if there is no stamp or it does not parse.
 #[must_use]
 pub fn requester(meta: &ObjectMeta) -> Option<Requester> {
     let stamp = meta.annotations.as_ref()?.get(names::REQUESTED_BY)?;
@@ -29,12 +28,12 @@ pub fn requester(meta: &ObjectMeta) -> Option<Requester> {
     })
 }
 
-/// Who makes a request, as the stamp on what it writes will name them.
+/// The requester that the stamp will name on the object that this user writes.
 #[must_use]
 pub fn requester_of(user: &UserInfo) -> Option<Requester> {
     let name = user.username.as_deref().filter(|name| !name.is_empty())?;
     let groups = user.groups.iter().flatten();
-    // Quoted, escaped, and with a comma and a space between them.
+    // Each group is quoted and escaped; a comma and a space separate two groups.
     let written = groups.clone().map(|group| {
         let escaped = group
             .chars()
@@ -89,7 +88,8 @@ mod tests {
         let ada = of("ada", &["ml", "ml", "ops"]).unwrap();
         assert_eq!((ada.user.as_str(), ada.groups.len()), ("ada", 2));
         assert_eq!(of("", &["ml"]), None);
-        // With its quotes it is as long as a stamp may be, and one character longer.
+        // With its quotes the group is as long as a stamp may be; the next two are one character
+        // longer.
         let long = "g".repeat(32_766);
         assert!(of("ada", &[&long]).is_some());
         assert_eq!(of("ada", &[&format!("{long}g")]), None);

@@ -1,5 +1,5 @@
-//! Whether stamps of who asks can be believed: the admission policies of the chart that write
-//! them, and refuse forged ones, have been in force since before the job was created.
+//! Checks whether requester stamps are trusted: the admission policies of the chart, which write
+//! stamps and reject forged ones, have been in force since before the job was created.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -14,10 +14,10 @@ use trellis_api::document;
 
 const CHART: &str = include_str!("../../../../charts/trellis/files/admission.yaml");
 
-/// Name of each part.
+/// Name of each policy and binding.
 const NAME: &str = "trellis-requested-by";
 
-/// What it takes, one of each kind.
+/// Kinds of the objects that stamping needs, one object of each.
 const PARTS: [&str; 4] = [
     "MutatingAdmissionPolicy",
     "MutatingAdmissionPolicyBinding",
@@ -25,15 +25,15 @@ const PARTS: [&str; 4] = [
     "ValidatingAdmissionPolicyBinding",
 ];
 
-/// How long a new policy may take until every API server follows it. They read theirs anew once
-/// a second, and times of creation are whole seconds.
+/// How long a new admission policy may take until every API server applies it. API servers reload
+/// policies once a second, and creation times are whole seconds.
 const IN_FORCE_AFTER: SignedDuration = SignedDuration::from_secs(10);
 
 /// Specs of the chart's admission policies, by kind and name.
 static SHIPPED: LazyLock<BTreeMap<(String, String), Value>> =
     LazyLock::new(|| shipped().unwrap_or_default());
 
-/// The spec of that admission policy or binding, as the chart has it.
+/// The spec of the admission policy or binding of that name in the chart.
 pub(super) fn shipped_spec(kind: &str, name: &str) -> Option<&'static Value> {
     SHIPPED.get(&(kind.to_owned(), name.to_owned()))
 }
@@ -44,7 +44,7 @@ struct Part {
     spec: Value,
 }
 
-/// None: the chart does not read, and no part is ever as it should be.
+/// None if the chart does not parse: then no object of the cluster ever matches it.
 fn shipped() -> Option<BTreeMap<(String, String), Value>> {
     let mut parts = BTreeMap::new();
     for document in document::split(CHART).ok()? {
@@ -54,7 +54,7 @@ fn shipped() -> Option<BTreeMap<(String, String), Value>> {
     Some(parts)
 }
 
-/// A part as it is in the cluster.
+/// A policy or binding as the watch has shown it.
 #[derive(Clone, Debug)]
 struct Seen {
     uid: String,
@@ -63,19 +63,20 @@ struct Seen {
     is_as_created: bool,
 }
 
-/// The parts, as the watches show them.
+/// The policies and bindings, as the watches show them.
 #[derive(Debug, Default)]
 pub struct Stamping {
     parts: RwLock<BTreeMap<&'static str, Seen>>,
-    /// Something else writes stamps and refuses forged ones (`--trust-requested-by`).
+    /// True if another component writes stamps and rejects forged ones (`--trust-requested-by`).
     is_trusted: AtomicBool,
 }
 
-/// Since when every stamp is who it says, or why none is.
+/// Time since which every stamp is authentic, or why none is.
 pub type Since = Result<Timestamp, String>;
 
 impl Stamping {
-    /// A part is there, new or changed. Gives what is so now, if that has changed.
+    /// Records a policy or binding that was created or changed. Returns the new state if it
+    /// differs.
     pub(crate) fn seen(&self, kind: &str, meta: &ObjectMeta, spec: &Value) -> Option<Since> {
         let part = part(kind, meta.name.as_deref())?;
         let seen = Seen {
@@ -89,7 +90,7 @@ impl Stamping {
         })
     }
 
-    /// A part is gone. Gives what is so now, if that has changed.
+    /// Records that a policy or binding was deleted. Returns the new state if it differs.
     pub(crate) fn gone(&self, kind: &str, name: &str, uid: &str) -> Option<Since> {
         let part = part(kind, Some(name))?;
         self.change(|parts| {
@@ -107,32 +108,32 @@ impl Stamping {
         (before != after).then_some(after)
     }
 
-    /// Since when every stamp is who it says.
+    /// Time since which every stamp is authentic.
     ///
     /// # Errors
-    /// With why none is.
+    /// The reason why no stamp is.
     pub fn since(&self) -> Since {
         since(&self.parts.read())
     }
 
-    /// Stamps are believed whatever admission policies there are.
+    /// Trusts stamps whatever admission policies there are.
     pub fn trust(&self) {
         self.is_trusted.store(true, Ordering::Relaxed);
     }
 
-    /// True if stamps are believed whatever admission policies there are.
+    /// True if stamps are trusted whatever admission policies there are.
     pub(crate) fn is_trusted(&self) -> bool {
         self.is_trusted.load(Ordering::Relaxed)
     }
 
-    /// True if stamps that are written from now on are believed.
+    /// True if stamps that are written from now on are trusted.
     #[must_use]
     pub fn is_in_force(&self) -> bool {
         self.is_trusted() || self.since().is_ok()
     }
 
-    /// Why the stamp of an object need not be who it says. None: it was created, and each change
-    /// since was made, with the policies in force.
+    /// Why the stamp of an object may be forged. None if the policies were in force when the object
+    /// was created, and have been since.
     #[must_use]
     pub fn doubt(&self, meta: &ObjectMeta) -> Option<String> {
         if self.is_trusted() {
@@ -165,7 +166,7 @@ fn since(parts: &BTreeMap<&'static str, Seen>) -> Since {
                 "the {kind} {NAME:?} is another than that of this version: delete it, and apply the chart's"
             ));
         }
-        // What it was meanwhile nobody knows.
+        // A policy that was changed may have admitted forged stamps before its last change.
         if !seen.is_as_created {
             return Err(format!(
                 "the {kind} {NAME:?} was changed after it was created: delete it, and apply the chart's"
@@ -198,7 +199,7 @@ mod tests {
         }
     }
 
-    /// All parts are there, created one second after the other from 100 on.
+    /// Stamping with all objects, created one second apart from second 100 on.
     fn in_force() -> Stamping {
         let stamping = Stamping::default();
         for (second, kind) in (100..).zip(PARTS) {
@@ -242,7 +243,7 @@ mod tests {
                 "{told}"
             );
             assert!(stamping.doubt(&job).is_some());
-            // Back again: what was created meanwhile may be forged.
+            // The chart's policy is back. Stamps that were written in between may be forged.
             let told = stamping.seen(kind, &meta(NAME, 500), shipped_spec(kind, NAME).unwrap());
             assert_eq!(told, Some(Ok(at(510))));
 

@@ -6,7 +6,7 @@ use trellis_policies::cedar::PolicyObject;
 
 const CHART: &str = include_str!("../../../../charts/trellis/files/policies.yaml");
 
-/// Its objects.
+/// The ClusterJobPolicies of the chart.
 #[must_use]
 pub(crate) fn objects() -> Vec<PolicyObject> {
     let documents = document::split(CHART).unwrap_or_default();

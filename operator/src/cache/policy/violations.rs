@@ -1,5 +1,5 @@
-//! What policies would deny of jobs that are there all the same: by job, so that
-//! what is known of one goes with it, and told by policy.
+//! Existing jobs that the policies would deny. They are stored by job, so that a deleted job takes
+//! its violations along, and reported by policy.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use trellis_api::job_policy::PolicyViolation;
 
 use crate::gang::key::Key;
 
-/// Violations that the status of a policy shows.
+/// Number of violations that the status of a policy lists.
 const SHOWN: usize = 20;
 
-/// What is denied of one job, in words, by the id of the policy that denies it.
+/// Reasons why policies deny one job, by the id of the policy.
 pub type Denied = BTreeMap<String, String>;
 
 /// The violations of all jobs.
@@ -23,14 +23,14 @@ pub struct Violations {
 /// The violations of one policy object.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Told {
-    /// The first of them, by job.
+    /// The first violations, by job.
     pub shown: Vec<PolicyViolation>,
-    /// How many jobs.
+    /// Number of jobs.
     pub count: i64,
 }
 
 impl Violations {
-    /// What is denied of the job from now on.
+    /// Replaces the violations of the job.
     pub fn set(&self, job: &Key, denied: Denied) {
         if denied.is_empty() {
             return self.forget(job);
@@ -38,15 +38,15 @@ impl Violations {
         self.jobs.write().insert(job.clone(), denied);
     }
 
-    /// The job is gone, or has ended.
+    /// Removes the violations of a job that was deleted or has ended.
     pub fn forget(&self, job: &Key) {
-        // Most jobs violate nothing: no writer keeps others out for them.
+        // Most jobs violate nothing: a read lock is enough for them.
         if self.jobs.read().contains_key(job) {
             self.jobs.write().remove(job);
         }
     }
 
-    /// By policy object: what the ids of its policies begin with.
+    /// Violations by policy object. The id of each policy begins with its object.
     #[must_use]
     pub(crate) fn by_object(&self) -> BTreeMap<String, Told> {
         let mut told: BTreeMap<String, Told> = BTreeMap::new();

@@ -1,16 +1,17 @@
-//! Pauses of a broken watch.
+//! Pauses before a broken watch starts again.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The first pause, and that of a watch that ends as it should.
+/// The first pause, and the pause after a watch that ended as it should.
 pub(super) const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
-/// A watch that has been silent and unbroken for this long is a healthy one.
+/// After this time without a break a watch counts as healthy.
 const CALM: Duration = Duration::from_secs(60);
 
-/// Pauses of a broken watch: longer each time, until it is healthy again.
+/// Pauses before a broken watch starts again: each is longer than the last, until the watch is
+/// healthy.
 #[derive(Debug, Default)]
 pub(super) struct Backoff {
     pause: Option<Duration>,
@@ -18,7 +19,7 @@ pub(super) struct Backoff {
 }
 
 impl Backoff {
-    /// It broke. Gives how long nothing is asked.
+    /// Records a break. Returns the pause until the next request.
     pub(super) fn broken(&mut self, now: Instant) -> Duration {
         let calm = |at: Instant| now.saturating_duration_since(at) > CALM;
         if self.broke.is_some_and(calm) {
@@ -30,7 +31,7 @@ impl Backoff {
         pause
     }
 
-    /// Something came.
+    /// Records an event: the watch works.
     pub(super) fn healthy(&mut self) {
         self.pause = None;
     }

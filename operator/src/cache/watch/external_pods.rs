@@ -11,7 +11,7 @@ use crate::gang::observed::JudgedSpec;
 use crate::gang::observed::SlimPod;
 use crate::gang::observed::{BoundBy, ExternalPod, ExternalPods};
 
-/// The external pods.
+/// Index of the external pods.
 #[derive(Debug, Default)]
 pub struct ExternalPodIndex {
     inner: RwLock<Inner>,
@@ -20,9 +20,9 @@ pub struct ExternalPodIndex {
 #[derive(Debug, Default)]
 struct Inner {
     pods: HashMap<Key, Arc<ExternalPod>>,
-    /// The resource version of each as the watch has shown it last.
+    /// Resource version of each pod as the watch last showed it.
     versions: HashMap<Key, String>,
-    /// Names of the pods that name a PodGroup, by its key.
+    /// Names of the pods of each PodGroup.
     groups: HashMap<Key, BTreeSet<String>>,
 }
 
@@ -52,11 +52,11 @@ impl Inner {
 }
 
 impl ExternalPodIndex {
-    /// Takes a pod as the watch shows it. Gives it as it was and as it is, if anything of it that
-    /// matters is another.
+    /// Stores a pod as the watch shows it. Returns the pod before and after, if a field changed
+    /// that the scheduler reads.
     ///
-    /// `believes`: whether what the pod says of where it counts is to be believed, and whether it has
-    /// not said it before.
+    /// `believes` decides whether the queue annotations of the pod are trusted; its flag is true if
+    /// they have not been seen on the pod before.
     pub fn apply(
         &self,
         key: &Key,
@@ -84,9 +84,9 @@ impl ExternalPodIndex {
         if let (Some(before), Some(now)) = (&before, &mut now)
             && before.uid == now.uid
         {
-            // Nothing takes these back: the watch is behind the answers to our writes.
+            // These values are final. The watch may be older than the answers to our writes.
             now.deleting |= before.deleting;
-            // Until it is bound its user may change it: policies are asked again then.
+            // Only a bound pod counts as changed: policies judge its spec again before it is bound.
             if before.is_bound() && now.judged.follow(&before.judged) {
                 warn_of_change(key, &now.judged);
             }
@@ -103,7 +103,7 @@ impl ExternalPodIndex {
             return None;
         }
         let told = now.as_ref().map(|now| now.told.clone());
-        // What we have told it ourselves is no news to its gang.
+        // A condition that Trellis wrote itself does not wake the gang.
         let is_told = before.as_deref().zip(told).is_some_and(|(before, told)| {
             let before = ExternalPod {
                 told,
@@ -119,8 +119,8 @@ impl ExternalPodIndex {
         (!is_told).then_some([before, now])
     }
 
-    /// A pod is bound: the API server has said so. `tell` what that means for its node, if it is
-    /// there still: whatever becomes of it is told afterwards.
+    /// Records that the API server has bound a pod. Calls `tell`, under the lock, with the bound
+    /// pod if it still exists, so that later events of the pod are handled after it.
     pub fn bound(
         &self,
         key: &Key,
@@ -131,7 +131,7 @@ impl ExternalPodIndex {
     ) {
         self.change(key, uid, |pod| {
             if pod.node.is_some() {
-                // The watch was faster.
+                // The watch has shown the binding already.
                 pod.is_believed |=
                     pod.plan.as_deref() == Some(by.plan) && pod.queue.as_deref() == Some(by.queue);
                 return;
@@ -148,7 +148,7 @@ impl ExternalPodIndex {
         });
     }
 
-    /// The watch shows a pod without its node that the API server has said is bound.
+    /// True if the watch shows a pod without a node although the API server has bound it.
     #[must_use]
     pub fn is_bound_since(&self, key: &Key, shown: &SlimPod) -> bool {
         let inner = self.inner.read();
@@ -157,7 +157,7 @@ impl ExternalPodIndex {
             && known.is_some_and(|pod| shown.metadata.uid.as_ref() == Some(&pod.uid))
     }
 
-    /// Decides of all pods whether what they say of where they count is believed.
+    /// Decides for every pod whether its queue annotations are trusted.
     pub fn settle(&self, believes: impl Fn(&Key, &ExternalPod) -> bool) {
         let mut inner = self.inner.write();
         for (key, pod) in &mut inner.pods {
@@ -168,7 +168,7 @@ impl ExternalPodIndex {
         }
     }
 
-    /// A delete or an eviction of a pod was accepted.
+    /// Records that the API server accepted a delete or an eviction of a pod.
     pub fn deleting(&self, key: &Key, uid: &str) {
         self.change(key, uid, |pod| pod.deleting = true);
     }
@@ -180,7 +180,7 @@ impl ExternalPodIndex {
         }
     }
 
-    /// Forgets a pod. Gives what it was. Another of that name stays.
+    /// Removes a pod and returns it. A pod of the same name and another uid stays.
     pub fn delete(&self, key: &Key, uid: &str) -> Option<Arc<ExternalPod>> {
         let mut inner = self.inner.write();
         inner.pods.get(key).filter(|pod| pod.uid == uid)?;
@@ -194,8 +194,8 @@ impl ExternalPodIndex {
         self.inner.read().pods.get(pod).cloned()
     }
 
-    /// The resource version at which the watch has shown this incarnation of a pod last, with
-    /// this spec. None: it shows another.
+    /// Resource version at which the watch last showed the pod, if its uid and spec are these. None
+    /// otherwise.
     #[must_use]
     pub fn version_with(&self, pod: &Key, uid: &str, judged: &JudgedSpec) -> Option<String> {
         let inner = self.inner.read();
@@ -204,7 +204,7 @@ impl ExternalPodIndex {
         version.filter(|_| there.judged.is_like(judged)).cloned()
     }
 
-    /// The pods that name the PodGroup.
+    /// Pods of the PodGroup.
     #[must_use]
     pub fn of_group(&self, group: &Key) -> ExternalPods {
         let inner = self.inner.read();
@@ -217,7 +217,7 @@ impl ExternalPodIndex {
             .collect()
     }
 
-    /// True if there are pods that name the PodGroup.
+    /// True if any pod names the PodGroup.
     #[must_use]
     pub fn name_group(&self, group: &Key) -> bool {
         self.inner.read().groups.contains_key(group)
@@ -229,7 +229,7 @@ impl ExternalPodIndex {
         self.all_of(|_, _| true)
     }
 
-    /// Those of which this holds, which must not ask for others of them.
+    /// Pods that match the predicate, which must not call this index.
     #[must_use]
     pub fn all_of(
         &self,

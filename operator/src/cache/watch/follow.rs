@@ -1,4 +1,4 @@
-//! One kind, followed for ever.
+//! Follows one kind: lists it, watches it, and repairs the watch until the process ends.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Debug;
@@ -19,50 +19,50 @@ use super::pulse::Pulse;
 use super::source::{Server, Source};
 use crate::gang::key::Key;
 
-/// Longest watch call: load balancers cut at 240 s.
+/// Longest watch call: load balancers cut connections at 240 s.
 const WATCH_SECONDS: u32 = 200;
-/// Longest silence of a watch: its bookmarks come each minute, if they do. Of
-/// kinds of which nothing was written since it began an API server has none.
+/// Longest silence of a watch. Bookmarks come once a minute, but an API server sends none for a
+/// kind of which no object was written since the server started.
 const WATCH_SILENCE: Duration = Duration::from_secs(100);
-/// A watch that ends sooner, and has shown nothing, is a broken one.
+/// A watch that ends sooner without an event is broken.
 const AT_ONCE: Duration = Duration::from_secs(5);
-/// How long an API server may be behind another: then its data were put back.
+/// How long an API server may lag behind another one. After that, etcd counts as restored from a
+/// backup.
 const BEHIND: Duration = Duration::from_secs(2);
-/// Longest wait for a page of a list, and for a watch to begin.
+/// Longest wait for one page of a list, and for a watch to begin.
 const ANSWER: Duration = Duration::from_secs(30);
-/// Objects of one page.
+/// Objects per page.
 const PAGE: u32 = 500;
 
-/// Where the events of one watch go.
+/// Receiver of the events of one watch.
 pub trait Sink<K>: Send + Sync + 'static {
-    /// There are clusters whose API server does not know the kind: then it has
-    /// no objects. Of any other kind that is a fault, and says nothing of them.
+    /// True for a kind that a cluster may lack: a 404 then means that there are no objects. For any
+    /// other kind a 404 is an error and tells nothing about its objects.
     const MAY_BE_ABSENT: bool = false;
 
-    /// The object is there, new or changed.
+    /// The object was created or changed.
     fn apply(&self, key: Key, object: K);
-    /// The object is there, new or changed, and does not decode. It is as if it
-    /// were gone until it does, except where that would do harm.
+    /// The object was created or changed, and does not decode. The default treats it as deleted
+    /// until it decodes. Sinks for which that would do harm keep it.
     fn undecodable(&self, key: &Key, object: Undecodable) {
         self.delete(key, &object.uid);
     }
-    /// The object of that uid is gone.
+    /// The object of that uid was deleted.
     fn delete(&self, key: &Key, uid: &str);
-    /// A list of that version is complete, and these are all objects that there
-    /// were. Gives the uids of those that were not and are known all the same,
-    /// from answers to requests of our own: no event will tell of their end.
+    /// Called after a complete list of that version with the keys of all listed objects. Returns
+    /// the uids of objects that are not in the list and that the sink knows from answers to our own
+    /// requests: the watch will not report their deletion.
     fn ghosts(&self, _listed: &HashSet<Key>, _version: u64) -> Vec<(Key, String)> {
         Vec::new()
     }
-    /// Everything that there was at the start has been applied. Called once a list.
+    /// Called once after each list, when all its objects have been applied.
     fn synced(&self);
-    /// The API server does not know the kind, and need not. It is asked again.
+    /// The API server does not know the kind, and need not. The follower asks again later.
     fn unknown(&self) {}
 }
 
-/// Follows one kind for as long as its history goes on. Returns if the API
-/// server's data were put back to an earlier time: then nothing that we know is
-/// worth anything, here or anywhere else in the process.
+/// Follows one kind. Returns if etcd was restored to an earlier state: then nothing that the
+/// process has cached is valid.
 pub async fn follow<K, S>(client: Client, labels: Option<String>, sink: Arc<S>, pulse: Pulse)
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
@@ -74,19 +74,19 @@ where
         .await;
 }
 
-/// What is to be done next.
+/// The next step of the follower.
 #[derive(Clone, Copy, Debug)]
 enum Next {
     List,
-    /// Events are awaited after what was seen.
+    /// Watch from the last version that was seen.
     Watch,
-    /// Before a watch goes on: is history still the one that we saw? An API
-    /// server whose data were put back accepts a version of the future, and
-    /// shows nothing until it is there again.
+    /// Before a watch resumes: check that the API server's version has not gone back. An API server
+    /// that was restored accepts a version of the future and sends no event until it reaches that
+    /// version again.
     Compare,
 }
 
-/// Why it does not go on.
+/// Why a step ended.
 #[derive(Debug, thiserror::Error)]
 enum Stop {
     #[error("it is not answered")]
@@ -108,14 +108,14 @@ impl Stop {
         matches!(self, Self::Refused(kube::Error::Api(status)) if status.code == code)
     }
 
-    /// A watch from where we are would not come further: what was seen last has
-    /// been compacted away, or what follows is no event.
+    /// True if the watch cannot resume: its version was compacted away, or the answer does not
+    /// decode as an event.
     fn is_final(&self) -> bool {
         self.is_code(410) || matches!(self, Self::Refused(kube::Error::SerdeError(_)))
     }
 
-    /// Whether something has been missed is not known: a list shows it. There may
-    /// be no bookmarks any more, too, if the API server has begun anew.
+    /// True if events may have been missed, so that a list is needed. Bookmarks may also have
+    /// ended, if the API server was restarted.
     fn is_doubtful(&self) -> bool {
         matches!(self, Self::Silent)
     }
@@ -124,14 +124,13 @@ impl Stop {
 struct Follower<S, R> {
     source: R,
     sink: Arc<S>,
-    /// What is known is of that time.
+    /// Beats at every sign that the cache is current.
     pulse: Pulse,
-    /// Uids of what has been applied. A list tells of no deletions, so what it
-    /// leaves out is found here; of a list that breaks off too, what it showed
-    /// is known.
+    /// Uids of the objects that were applied. A list does not report deletions, so an object that
+    /// is known and not in the list was deleted. Objects from a list that broke off are known too.
     known: HashMap<Key, Box<str>>,
-    /// The latest version that was seen. Versions of one kind are numbers that
-    /// grow (stable since Kubernetes 1.35, KEP-5504).
+    /// The latest version that was seen. Versions of one kind are increasing numbers (stable since
+    /// Kubernetes 1.35, KEP-5504).
     seen: u64,
     backoff: Backoff,
     is_unknown: bool,
@@ -168,7 +167,7 @@ impl<S, R> Follower<S, R> {
             };
             next = match (next, step) {
                 (Next::List | Next::Compare, Ok(())) => Next::Watch,
-                // As it should, after its time; a server that goes ends it too.
+                // The watch ended after its time, or the server shut down.
                 (Next::Watch, Ok(())) => {
                     self.pulse.beat();
                     tokio::time::sleep(FIRST_PAUSE).await;
@@ -187,7 +186,7 @@ impl<S, R> Follower<S, R> {
                         self.sink.unknown();
                         self.pulse.beat();
                     }
-                    // Of a kind that a cluster need not have this is said once.
+                    // A missing kind that a cluster may lack is logged once.
                     if !unknown {
                         warn!(%kind, %stop, "a watch is broken; it starts over");
                     } else if !self.is_unknown {
@@ -212,8 +211,8 @@ impl<S, R> Follower<S, R> {
         R: Source<K>,
     {
         let mut listed = HashSet::new();
-        // All pages are of one version. Were they not, the first one's would show
-        // what the others' miss.
+        // All pages are of one version. If they were not, the watch from the first page's version
+        // would show what the later pages miss.
         let (mut page, version) = self.first_page(PAGE).await?;
         self.seen = version;
         loop {
@@ -241,14 +240,14 @@ impl<S, R> Follower<S, R> {
         K: Resource<DynamicType = ()> + Clone,
         R: Source<K>,
     {
-        // Nothing is skipped: the watch goes on after what was seen.
+        // No event is skipped: the watch resumes after the last version that was seen.
         self.first_page(1).await?;
         Ok(())
     }
 
-    /// The first objects, and the version of now. It is not before what was
-    /// seen: of several API servers one may be behind for a moment, and is asked
-    /// again.
+    /// The first page, and the current version. An older version than the one that was seen may
+    /// come from an API server that lags behind: the follower asks once more before it returns
+    /// [`Stop::PutBack`].
     async fn first_page<K>(&self, limit: u32) -> Result<(ObjectList<Item<K>>, u64), Stop>
     where
         K: Resource<DynamicType = ()> + Clone,
@@ -288,7 +287,7 @@ impl<S, R> Follower<S, R> {
             };
             let next = tokio::time::timeout(silence, events.next()).await;
             let event = match next {
-                // From here on it would tell of whatever happens.
+                // The watch is established: from here on it would report any event.
                 Err(_) if !showed && !lasts => {
                     lasts = true;
                     self.pulse.beat();
@@ -329,7 +328,7 @@ impl<S, R> Follower<S, R> {
         Ok(())
     }
 
-    /// None: it has no name that can be read.
+    /// Returns the key. None if the object has no readable name.
     fn apply<K>(&mut self, item: Item<K>) -> Option<Key>
     where
         K: Resource<DynamicType = ()> + Clone,
@@ -359,7 +358,7 @@ impl<S, R> Follower<S, R> {
         Some(key)
     }
 
-    /// It is gone, whether or not it decodes.
+    /// Applies a deletion, whether or not the object decodes.
     fn delete<K>(&mut self, item: &Item<K>)
     where
         K: Resource<DynamicType = ()> + Clone,
@@ -373,7 +372,7 @@ impl<S, R> Follower<S, R> {
         }
     }
 
-    /// What does not decode may not tell its version.
+    /// An object that does not decode may lack a version.
     fn saw_item<K: Resource>(&mut self, item: &Item<K>) -> Result<(), Stop> {
         let saw = self.saw(item.meta().resource_version.as_deref());
         match item {

@@ -1,38 +1,36 @@
-//! Which nodes are lost, by what we have seen ourselves. Pure: the time is an
-//! argument.
+//! Node health, judged by the conditions that this process has seen. Pure: the time is an argument.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// A node that is not ready for this long is lost: its pods are planned anew.
+/// A node that is not ready for this long is lost: its gangs are placed elsewhere.
 pub const LOST_AFTER: Duration = Duration::from_secs(40);
-/// The pods of a node that is not ready for this long are given up: nobody is
-/// left to stop them.
+/// A node that is not ready for this long is given up: no kubelet is left to stop its pods.
 pub const GIVEN_UP_AFTER: Duration = Duration::from_secs(60);
 
-/// How it stands with a node.
+/// Health of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Health {
-    /// It is ready.
+    /// The node is ready.
     Ready,
-    /// It is not ready, for so short that it may come back; or so many are not
-    /// that it is we who are cut off.
+    /// The node is not ready, but has not been for long, or so many nodes are not ready that this
+    /// process is probably cut off from them.
     Unready,
-    /// Its pods are planned anew.
+    /// The node's gangs are placed elsewhere.
     Lost,
-    /// Its pods may be deleted by force.
+    /// The node's pods may be deleted by force.
     GivenUp,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Node {
     Ready,
-    /// Since then.
+    /// Not ready since then.
     Unready(Instant),
-    /// The Node object was deleted then. Its kubelet may live on and register
-    /// it again, so its pods are not given up at once.
+    /// The Node object was deleted then. Its kubelet may still run and register it again, so its
+    /// pods are not given up at once.
     Deleted(Instant),
 }
 
@@ -46,32 +44,33 @@ impl Node {
     }
 }
 
-/// What we have seen of the nodes.
+/// Health of all nodes.
 #[derive(Debug)]
 pub struct NodeHealth {
     nodes: BTreeMap<String, Node>,
-    /// How many of them are not ready, and how many were not deleted: asked
-    /// for each node, and for each pod on it.
+    /// Number of nodes that are not ready, and number of Node objects. Counted here because they
+    /// are read for each node and each pod on it.
     down: usize,
     there: usize,
-    /// When we began to look. A node that we never saw was gone by then.
+    /// When this process started to watch. A node that was never seen counts as deleted at that
+    /// time.
     began: Instant,
-    /// What was told of nodes that are not ready.
+    /// Health of the nodes that were not ready at the last [`NodeHealth::news`].
     told: BTreeMap<String, Health>,
     told_of_strangers: bool,
 }
 
-/// What is to be told since the last time.
+/// Changes since the last call of [`NodeHealth::news`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct News {
     /// Nodes whose health has changed.
     pub nodes: BTreeSet<String>,
-    /// The nodes that were never seen are given up now.
+    /// True if nodes that were never seen have just been given up.
     pub strangers: bool,
 }
 
 impl NodeHealth {
-    /// Nothing is known yet.
+    /// Without any node.
     #[must_use]
     pub fn new(now: Instant) -> Self {
         Self {
@@ -84,7 +83,7 @@ impl NodeHealth {
         }
     }
 
-    /// Takes a node as it is. Says whether that is new.
+    /// Records whether a node is ready. True if that is a change.
     pub fn apply(&mut self, node: &str, ready: bool, now: Instant) -> bool {
         let after = match (ready, self.nodes.get(node)) {
             (true, _) => Node::Ready,
@@ -94,7 +93,7 @@ impl NodeHealth {
         self.put(node, after) != Some(after)
     }
 
-    /// Gives what it was before.
+    /// Stores the state and returns the one before.
     fn put(&mut self, node: &str, after: Node) -> Option<Node> {
         let before = self.nodes.insert(node.to_owned(), after);
         let was = |is: fn(Node) -> bool| usize::from(before.is_some_and(is));
@@ -106,7 +105,7 @@ impl NodeHealth {
         before
     }
 
-    /// The Node object is gone.
+    /// Records that the Node object was deleted.
     pub fn delete(&mut self, node: &str, now: Instant) {
         let since = match self.nodes.get(node) {
             None => return,
@@ -116,13 +115,13 @@ impl NodeHealth {
         self.put(node, Node::Deleted(since));
     }
 
-    /// True if the node is there, or was until a moment ago.
+    /// True if the node exists, or was deleted a short time ago.
     #[must_use]
     pub fn knows(&self, node: &str) -> bool {
         self.nodes.contains_key(node)
     }
 
-    /// How it stands with the node.
+    /// Health of the node.
     #[must_use]
     pub fn of(&self, node: &str, now: Instant) -> Health {
         let gone_for = |since: Instant| {
@@ -147,8 +146,8 @@ impl NodeHealth {
         }
     }
 
-    /// What has changed since this was last asked. Deleted nodes that are
-    /// given up are told of once more, and forgotten.
+    /// Changes since the last call. A deleted node is reported once more when it is given up, and
+    /// then forgotten.
     pub fn news(&mut self, now: Instant) -> News {
         let health: BTreeMap<String, Health> = self
             .nodes
@@ -164,7 +163,7 @@ impl NodeHealth {
         let nodes = well_again.chain(changed).cloned().collect();
         self.told = health;
         let told = &mut self.told;
-        // Deleted ones are in neither count.
+        // Deleted nodes are in neither count.
         self.nodes.retain(|node, state| {
             let over =
                 matches!(state, Node::Deleted(_)) && told.get(node) == Some(&Health::GivenUp);
@@ -179,13 +178,13 @@ impl NodeHealth {
         News { nodes, strangers }
     }
 
-    /// When there will be news if nothing happens before.
+    /// When health changes next if no event comes before.
     #[must_use]
     pub fn next_news(&self, now: Instant) -> Option<Instant> {
         let cut_off = self.is_cut_off();
         let of_nodes = self.nodes.values().filter_map(|state| match state {
             Node::Ready => None,
-            // What ends this is another node's change.
+            // Only a change of another node ends this state.
             Node::Unready(_) if cut_off => None,
             Node::Unready(since) | Node::Deleted(since) => Some(*since),
         });
@@ -197,7 +196,8 @@ impl NodeHealth {
             .min()
     }
 
-    /// When most of many nodes are down at once, it is we who are cut off: then none is lost.
+    /// True if most of many nodes are not ready at once: then this process is probably cut off, and
+    /// no node is lost.
     fn is_cut_off(&self) -> bool {
         self.down >= 3 && self.down.saturating_mul(2) > self.there
     }

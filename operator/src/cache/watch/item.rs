@@ -1,6 +1,6 @@
-//! One object as the API server shows it, whether or not it decodes. One that
-//! does not must not keep the others of its kind from us: whoever may write one
-//! object could stop all.
+//! One object as the API server returns it, whether or not it decodes. An object that does not
+//! decode must not hide the others of its kind: otherwise a user who can write one such object
+//! could stop the scheduler.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::{RawValue, to_raw_value};
 
-/// An object that does not decode: stored under another schema than ours.
+/// An object that does not decode: it was stored under another schema than ours.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Undecodable {
     /// Its uid.
@@ -22,14 +22,13 @@ pub struct Undecodable {
     pub error: String,
 }
 
-/// An object of a list or an event, without `managedFields`: nobody reads them,
-/// and anyone who may write the object may have written times there that do not
-/// decode.
+/// An object of a list or an event, without `managedFields`: Trellis does not read them, and a user
+/// who may write the object may have stored times in them that do not decode.
 #[derive(Clone, Debug)]
 pub(super) enum Item<K> {
     Object(K),
     Undecodable {
-        /// Names and versions, as far as they can be read.
+        /// Name, uid and versions, as far as they decode.
         meta: Box<ObjectMeta>,
         error: String,
     },
@@ -58,7 +57,7 @@ impl<K: Resource + DeserializeOwned> Item<K> {
 
 impl<'de, K: Resource + DeserializeOwned> Deserialize<'de> for Item<K> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // Whatever is in it, and however deep: nothing of it is looked at here.
+        // The text is taken as it is, whatever its content and depth; decoding follows.
         let raw = Box::<RawValue>::deserialize(deserializer)?;
         Ok(Self::of(raw.get()))
     }
@@ -99,10 +98,10 @@ impl<K: Resource> Resource for Item<K> {
     }
 }
 
-/// An object as the API server writes it, though its `managedFields` may not decode.
+/// Decodes an object as the API server returns it, even if its `managedFields` do not decode.
 ///
 /// # Errors
-/// If the rest does not either.
+/// If the rest of the object does not decode.
 pub(crate) fn object<K: DeserializeOwned>(text: &str) -> serde_json::Result<K> {
     let object = serde_json::from_str(text);
     match object.is_err().then(|| without_managed_fields(text)) {
@@ -111,14 +110,14 @@ pub(crate) fn object<K: DeserializeOwned>(text: &str) -> serde_json::Result<K> {
     }
 }
 
-/// Fields by name, each as it is written: what is not looked at need not decode.
+/// Fields by name, each as raw JSON: a field that is not used need not decode.
 type Fields = BTreeMap<String, Box<RawValue>>;
 
 fn fields(text: &str) -> Option<Fields> {
     serde_json::from_str(text).ok()
 }
 
-/// None: there are none.
+/// None if the object has no `managedFields`.
 fn without_managed_fields(text: &str) -> Option<String> {
     let mut object = fields(text)?;
     let meta = object.get_mut("metadata")?;
@@ -128,15 +127,15 @@ fn without_managed_fields(text: &str) -> Option<String> {
     serde_json::to_string(&object).ok()
 }
 
-/// Without the place: it moves with each change of anything before it, and
-/// what is told of the object is told once.
+/// The error without its position in the text. The position moves with each change before it, and
+/// the same error of an object is reported once.
 fn words(error: &serde_json::Error) -> String {
     let words = error.to_string();
     let place = format!(" at line {} column {}", error.line(), error.column());
     words.strip_suffix(&place).unwrap_or(&words).to_owned()
 }
 
-/// Each field for itself: one that does not decode takes no other with it.
+/// Decodes each field by itself: one that does not decode does not spoil the others.
 fn names(text: &str) -> ObjectMeta {
     let meta = fields(text).and_then(|object| fields(object.get("metadata")?.get()));
     let meta = meta.unwrap_or_default();

@@ -1,5 +1,5 @@
-//! The watches: one task a watch, each with its own back-off, so that a broken watch stalls no
-//! other. What they show goes to a [`Sink`], and most of it into a [`Store`].
+//! The watches: one task for each watch, each with its own back-off, so that a broken watch stalls
+//! no other. Events go to a [`Sink`], and most objects into a [`Store`].
 
 mod backoff;
 mod external_pods;

@@ -19,13 +19,14 @@ pub type Pods = BTreeMap<String, PodView>;
 /// How much a pod's change matters to its job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// Nothing that anyone asks about.
+    /// Nothing that the scheduler reads has changed.
     None,
-    /// It goes as it should: worth counting, in its time.
+    /// The pod progresses as expected: the job is reconciled after a delay, with other changes.
     Progress,
-    /// It was not known: counted in its time, but whether a plan names it is asked now.
+    /// The pod was not known: the scheduler checks now whether a plan names it, and the job is
+    /// reconciled after a delay.
     New,
-    /// It ended, goes, or is not the pod that it was: looked at now.
+    /// The pod ended, is being deleted, or was replaced: the job is reconciled now.
     Urgent,
 }
 
@@ -65,20 +66,19 @@ struct Inner {
     jobs: HashMap<Key, Arc<Pods>>,
     /// Job of each pod, to find it again when the pod is gone.
     owners: HashMap<Key, Key>,
-    /// Pods whose end was shown, by the watch or an answer: it is certain.
+    /// Uids of pods whose end the watch or an answer has shown.
     gone: Tombstones,
-    /// Pods in whose place the watch has shown another. It may be an earlier
-    /// one, where the watch is late.
+    /// Uids of pods that the watch has replaced by another of the same name. The other pod may be
+    /// the earlier one, if the watch is late.
     replaced: Tombstones,
-    /// Pods that only the answer to their creation has shown, and their version
-    /// then.
+    /// Pods that are known only from the answer to their creation, with their resource version.
     unseen: HashMap<Key, Option<u64>>,
     /// Version of the last complete list.
     listed: Option<u64>,
 }
 
 impl Inner {
-    /// Takes the pod out of its job's. Gives the job, and what the pod was.
+    /// Removes the pod from its job. Returns the job, and the pod as it was.
     fn take(&mut self, key: &Key) -> Option<(Key, Option<PodView>)> {
         let job = self.owners.remove(key)?;
         self.unseen.remove(key);
@@ -100,10 +100,9 @@ impl Inner {
 }
 
 impl PodIndex {
-    /// Takes a pod as the watch shows it. Gives the jobs to which that means
-    /// something: the one that it belongs to, and the one that it belonged to
-    /// before if that is another, or none. None if an answer has said that the
-    /// pod is gone: the watch is late, and another may bear its name.
+    /// Stores a pod as the watch shows it. Returns the jobs that the change concerns: the pod's
+    /// job, and its former job if that is another. None if an answer has shown that the pod is
+    /// gone: then the watch is late, and another pod may have the name.
     pub fn apply(&self, key: &Key, pod: &SlimPod) -> Option<Vec<(Key, Change)>> {
         let now = PodView::of(pod);
         let mut inner = self.inner.write();
@@ -125,7 +124,7 @@ impl PodIndex {
                 .jobs
                 .get(&job)
                 .and_then(|pods| pods.get(key.name.as_ref()));
-            // Nothing takes a deletion back: the watch is behind the answer to ours.
+            // A deletion is final: the watch may be older than the answer to our delete.
             if let Some(before) = before.filter(|before| before.uid == view.uid) {
                 view.deleting |= before.deleting;
                 if view.judged.follow(&before.judged) {
@@ -147,9 +146,8 @@ impl PodIndex {
         Some(changes)
     }
 
-    /// Takes a pod from the answer to its creation, unless the watch has shown
-    /// it, or its end, before, or a list of later has not shown it. Says whether
-    /// it was taken.
+    /// Stores a pod from the answer to its creation, unless the watch has shown the pod or its end,
+    /// or a later list lacks it. True if it was stored.
     pub fn created(&self, key: &Key, pod: &SlimPod) -> bool {
         let Some((job, view)) = PodView::of(pod) else {
             return false;
@@ -167,8 +165,8 @@ impl PodIndex {
         true
     }
 
-    /// A list of that version is complete: it shows these and no others. Gives
-    /// pods that were created and went while the watch showed neither.
+    /// Called after a complete list of that version. Returns pods that were created and deleted
+    /// without the watch showing either.
     pub fn ghosts(&self, listed: &HashSet<Key>, at: u64) -> Vec<(Key, String)> {
         let mut inner = self.inner.write();
         inner.listed = Some(at);
@@ -182,7 +180,7 @@ impl PodIndex {
             .collect()
     }
 
-    /// True if a pod of that name is known, and holds what it was given.
+    /// True if a pod of that name is known and holds its resources.
     pub fn holds(&self, key: &Key) -> bool {
         let inner = self.inner.read();
         let pods = inner.owners.get(key).and_then(|job| inner.jobs.get(job));
@@ -190,8 +188,8 @@ impl PodIndex {
             .is_some_and(|pod| !pod.phase.is_over())
     }
 
-    /// Forgets a pod. Gives the job that it belonged to. Another pod of that
-    /// name, which a create of ours has made since, stays.
+    /// Removes a pod and returns its job. A pod of the same name that Trellis has created since
+    /// stays.
     pub fn delete(&self, key: &Key, uid: &str) -> Option<Key> {
         let mut inner = self.inner.write();
         let job = inner.owners.get(key)?;
@@ -206,8 +204,8 @@ impl PodIndex {
         inner.take(key).map(|(job, _)| job)
     }
 
-    /// A delete of ours was accepted: the pod goes, whether or not the watch
-    /// has shown it yet.
+    /// Records that the API server accepted our delete: the pod is being deleted, whether or not
+    /// the watch has shown it.
     pub fn deleting(&self, key: &Key, uid: &str) {
         let mut inner = self.inner.write();
         let Some(job) = inner.owners.get(key).cloned() else {
@@ -224,12 +222,12 @@ impl PodIndex {
         }
     }
 
-    /// The job that a pod belongs to. None: to none of ours.
+    /// The job that a pod belongs to. None if it is no pod of a TrainingJob.
     pub fn job_of(&self, pod: &Key) -> Option<Key> {
         self.inner.read().owners.get(pod).cloned()
     }
 
-    /// True if a pod of one of our jobs bears the name.
+    /// True if a pod of a TrainingJob has the name.
     #[must_use]
     pub fn knows(&self, key: &Key) -> bool {
         self.inner.read().owners.contains_key(key)
@@ -241,7 +239,7 @@ impl PodIndex {
         self.inner.read().jobs.get(job).cloned().unwrap_or_default()
     }
 
-    /// Nodes of which this holds, and that have a pod of a job.
+    /// Nodes that match the predicate and have a pod of a job.
     #[must_use]
     pub fn nodes_where(&self, holds: impl Fn(&str) -> bool) -> BTreeSet<String> {
         let inner = self.inner.read();
@@ -252,7 +250,7 @@ impl PodIndex {
         nodes.map(str::to_owned).collect()
     }
 
-    /// How many pods are there whose spec was changed after policies had judged it.
+    /// Number of pods whose spec was changed after policies had judged it.
     #[must_use]
     pub fn changed(&self) -> usize {
         let inner = self.inner.read();
@@ -274,7 +272,7 @@ impl PodIndex {
     }
 }
 
-/// Logs that a pod runs what no policy has judged.
+/// Logs that a pod runs with a spec that no policy has judged.
 pub(super) fn warn_of_change(pod: &Key, judged: &JudgedSpec) {
     let changed = judged.changes().unwrap_or_default();
     warn!(%pod, %changed, "the spec of a pod was changed after policies had judged it");

@@ -1,4 +1,4 @@
-//! When a watch last showed that it lives.
+//! The last sign of life of a watch.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,9 +6,9 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// The last sign of life of one watch: a list, an event, a bookmark, that it has
-/// not ended at once, or an end that is as it should be. Of a kind of which nothing is written there is one
-/// each 100 s or so, when its watch begins anew.
+/// The last sign of life of one watch: a list, an event, a bookmark, a watch call that does not end
+/// at once, or one that ends as it should. A kind of which nothing is written gives one about every
+/// 100 s, when its watch call begins anew.
 #[derive(Clone, Debug)]
 pub struct Pulse(Arc<Mutex<Instant>>);
 
@@ -19,12 +19,12 @@ impl Default for Pulse {
 }
 
 impl Pulse {
-    /// It lives.
+    /// Records a sign of life.
     pub fn beat(&self) {
         *self.0.lock() = Instant::now();
     }
 
-    /// How long ago that was.
+    /// Time since the last sign of life.
     #[must_use]
     pub fn age(&self) -> Duration {
         self.0.lock().elapsed()

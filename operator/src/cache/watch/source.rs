@@ -1,4 +1,4 @@
-//! Where the objects of one kind are read.
+//! Lists and watches one kind.
 
 use std::fmt::Debug;
 
@@ -11,20 +11,20 @@ use serde::de::DeserializeOwned;
 
 use super::item::Item;
 
-/// What a watch shows.
+/// Stream of watch events.
 pub(super) type Events<K> = BoxStream<'static, kube::Result<WatchEvent<Item<K>>>>;
 
-/// The API server, or what a test makes of it.
+/// The API server, or a test's replacement for it.
 pub(super) trait Source<K: Clone>: Send + Sync {
-    /// So many objects at most of all that there are now: the first, or those
-    /// that follow after the page that gave this word.
+    /// Lists at most `limit` objects: the first page, or the one after the page that returned the
+    /// continue token `after`.
     fn list(
         &self,
         limit: u32,
         after: Option<String>,
     ) -> impl Future<Output = kube::Result<ObjectList<Item<K>>>> + Send;
 
-    /// What happens after that version, for so many seconds.
+    /// Watches events after that version, for so many seconds.
     fn watch(
         &self,
         version: u64,
@@ -32,10 +32,10 @@ pub(super) trait Source<K: Clone>: Send + Sync {
     ) -> impl Future<Output = kube::Result<Events<K>>> + Send;
 }
 
-/// The objects that an API server has of a kind.
+/// The objects of one kind at an API server.
 pub(super) struct Server<K> {
     pub(super) api: Api<Item<K>>,
-    /// Only those that bear these labels.
+    /// Label selector of the list and the watch.
     pub(super) labels: Option<String>,
 }
 
@@ -44,8 +44,8 @@ where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
 {
     async fn list(&self, limit: u32, after: Option<String>) -> kube::Result<ObjectList<Item<K>>> {
-        // Without a version it is a consistent read: never older than what any
-        // API server has shown.
+        // A list without a version is a consistent read: it is never older than what any API server
+        // has returned.
         let which = ListParams {
             label_selector: self.labels.clone(),
             limit: Some(limit),

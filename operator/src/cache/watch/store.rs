@@ -9,14 +9,13 @@ use parking_lot::RwLock;
 use super::tombstones::Tombstones;
 use crate::gang::key::Key;
 
-/// The newest version that we know of each object: from the watch, or from the
-/// answer to a request of our own, whichever is newer. So a reconcile sees what
-/// the one before it wrote, however late the watch is.
+/// The newest known version of each object: from the watch, or from the answer to one of our own
+/// requests. So a reconciliation sees what the previous one wrote, however late the watch is.
 ///
-/// The watch alone says what is there and what is gone. An answer may come
-/// after what it speaks of has ended: it is no proof that the object lives. And
-/// what came and went while the watch was broken is in no event of it: what a
-/// complete list does not show is gone, unless it is newer than the list.
+/// Only the watch decides whether an object exists. An answer may arrive after the object was
+/// deleted, so it does not prove that the object exists. An object that was created and deleted
+/// while the watch was broken is in no event: after a complete list, an object that the list lacks
+/// was deleted, unless it is newer than the list.
 #[derive(Debug)]
 pub struct Store<K> {
     inner: RwLock<Inner<K>>,
@@ -49,8 +48,8 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
         self.inner.read().objects.get(key).cloned()
     }
 
-    /// The watch shows the object: taken unless an answer has shown a newer
-    /// one of that name. Says whether it was taken.
+    /// Stores the object as the watch shows it, unless an answer has shown a newer one of that
+    /// name. True if it was stored.
     pub fn observed(&self, key: Key, object: K) -> bool {
         let mut inner = self.inner.write();
         if let Some(before) = inner.objects.get(&key).cloned() {
@@ -65,9 +64,8 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
         true
     }
 
-    /// A create or a read of ours has found the object, perhaps before the
-    /// watch: taken unless the watch has shown its end, a list of later has not
-    /// shown it, or something newer of that name is known. Says whether it was taken.
+    /// Stores the object that a create or a read returned, unless the watch has shown its end, a
+    /// later list lacks it, or a newer object of that name is known. True if it was stored.
     pub fn found(&self, key: Key, object: K) -> bool {
         let mut inner = self.inner.write();
         let older = match inner.objects.get(&key) {
@@ -81,9 +79,8 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
         true
     }
 
-    /// The answer to a change of ours: taken in place of an older version of
-    /// the same object. What is not there any more was deleted meanwhile. Says
-    /// whether it was taken.
+    /// Stores the object that an update returned in place of an older version of the same object.
+    /// An object that is not in the store was deleted meanwhile. True if it was stored.
     pub fn answered(&self, key: Key, object: K) -> bool {
         let mut inner = self.inner.write();
         let replaces = inner.objects.get(&key).is_some_and(|before| {
@@ -95,8 +92,8 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
         replaces
     }
 
-    /// The watch shows that the object of that uid is gone. Another of that
-    /// name, which a create of ours has made since, stays.
+    /// Removes the object of that uid, because the watch shows its deletion. An object of the same
+    /// name that Trellis has created since stays.
     pub fn deleted(&self, key: &Key, gone: &str) {
         let mut inner = self.inner.write();
         inner.gone.add(gone);
@@ -109,8 +106,7 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
         }
     }
 
-    /// A list of that version is complete: it shows these and no others. Gives
-    /// what is known and is not there any more.
+    /// Called after a complete list of that version. Returns stored objects that no longer exist.
     pub fn ghosts(&self, listed: &HashSet<Key>, at: u64) -> Vec<(Key, String)> {
         let mut inner = self.inner.write();
         inner.listed = Some(at);
@@ -121,12 +117,12 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
             .collect()
     }
 
-    /// Forgets the object of that name: what we know of it is of no use.
+    /// Removes the object of that name, because its stored state is of no use.
     pub fn remove(&self, key: &Key) -> Option<Arc<K>> {
         self.inner.write().objects.remove(key)
     }
 
-    /// True if there is none.
+    /// True if the store is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.inner.read().objects.is_empty()
@@ -143,8 +139,8 @@ fn uid<K: Resource>(object: &K) -> &str {
     object.meta().uid.as_deref().unwrap_or_default()
 }
 
-/// Resource versions of one kind are numbers that grow, over all objects of
-/// the kind (stable since Kubernetes 1.35, KEP-5504).
+/// Resource versions of one kind are increasing numbers over all objects of the kind (stable since
+/// Kubernetes 1.35, KEP-5504).
 pub(super) fn version<K: Resource>(object: &K) -> Option<u64> {
     object.meta().resource_version.as_deref()?.parse().ok()
 }
@@ -201,7 +197,7 @@ mod tests {
     fn a_late_answer_does_not_replace_the_next_one_of_that_name() {
         let store = Store::default();
         store.observed(key(), object("a", 1));
-        // Deleted and created again; the watch showed only what there is now.
+        // The object was deleted and created again; the watch showed only the new one.
         store.observed(key(), object("b", 4));
         assert!(!store.answered(key(), object("a", 5)));
         assert!(!store.found(key(), object("a", 2)));
@@ -221,7 +217,7 @@ mod tests {
         assert_eq!(there(&store), Some(("b".to_owned(), 5)));
     }
 
-    /// What a list of that version shows, with what it makes of the store.
+    /// Applies a list of that version to the store, and returns the ghosts.
     fn listed(store: &Store<ConfigMap>, shown: &[Key], at: u64) -> Vec<(Key, String)> {
         let ghosts = store.ghosts(&shown.iter().cloned().collect(), at);
         for (key, uid) in &ghosts {

@@ -1,14 +1,13 @@
-//! Uids of objects that are gone. The answer to a create or a read may come
-//! after the watch has shown the object's end: it must not bring it back.
+//! Uids of deleted objects. The answer to a create or a read may arrive after the watch has shown
+//! the deletion: it must not bring the object back.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
-/// Uids that are remembered: more deletions than come between a request's
-/// effect and its answer.
+/// Number of uids that are kept: more than the deletions between a request's effect and its answer.
 const REMEMBERED: usize = 4096;
 
-/// The uids of the last objects that went.
+/// The uids of the objects that were deleted last.
 #[derive(Debug, Default)]
 pub(super) struct Tombstones {
     uids: HashSet<Arc<str>>,
@@ -16,7 +15,7 @@ pub(super) struct Tombstones {
 }
 
 impl Tombstones {
-    /// The object is gone, for good: uids do not come back.
+    /// Records a deletion. It is final: uids are not reused.
     pub(super) fn add(&mut self, uid: &str) {
         if uid.is_empty() || self.uids.contains(uid) {
             return;
@@ -31,7 +30,7 @@ impl Tombstones {
         self.oldest_first.push_back(uid);
     }
 
-    /// True if the object is known to be gone.
+    /// True if the object is known to be deleted.
     pub(super) fn contains(&self, uid: &str) -> bool {
         self.uids.contains(uid)
     }

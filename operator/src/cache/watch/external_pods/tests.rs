@@ -24,7 +24,8 @@ fn key() -> Key {
     Key::new("ns", "p")
 }
 
-/// The watch shows the pod, where users cannot forge what it says.
+/// Applies the pod as the watch shows it, in a cluster where users cannot write the queue
+/// annotations.
 fn see(index: &ExternalPodIndex, pod: &SlimPod) -> Option<[Option<Arc<ExternalPod>>; 2]> {
     index.apply(&key(), pod, |_, _| true)
 }
@@ -49,7 +50,7 @@ fn an_external_pod_names_trellis_and_is_no_jobs() {
     );
 }
 
-/// A user may patch a TrainingJob of another manager in as the controller of a pod.
+/// A user may set a TrainingJob of another manager as the controller of a pod.
 #[test]
 fn external_pod_that_trellis_has_bound_stays_one_whatever_controls_it() {
     let bound = json!({"/metadata": {"name": "p", "namespace": "ns", "uid": "u",
@@ -99,7 +100,7 @@ fn what_an_answer_has_said_is_not_taken_back_by_a_late_watch() {
     assert_eq!(now.counts_in(), Some("queue"));
     assert_eq!(now.flavors["gpu"], "spot");
     assert_eq!(index.of_group(&group).len(), 1);
-    // The next one of that name is another pod.
+    // A later pod of the same name is another pod.
     let [_, next] = see(&index, &pod("v", json!({}))).unwrap();
     assert!(next.unwrap().waits());
     assert!(index.delete(&key(), "u").is_none());

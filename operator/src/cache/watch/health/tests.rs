@@ -10,7 +10,7 @@ fn news(nodes: &[&str]) -> BTreeSet<String> {
     nodes.iter().map(|n| (*n).to_owned()).collect()
 }
 
-/// Health of nodes that began to be looked at a while ago: strangers are old news.
+/// Health of a process that started a while ago: nodes that it never saw are given up already.
 fn health() -> (NodeHealth, Instant) {
     let began = Instant::now();
     let mut health = NodeHealth::new(began);
@@ -67,7 +67,7 @@ fn while_most_nodes_are_down_none_is_lost_and_when_some_are_back_the_others_are_
     for node in ["c", "d", "e", "f"] {
         health.apply(node, true, later);
     }
-    // Not only those that are back: those that are lost now.
+    // All nodes are reported: those that are ready again, and those that count as lost now.
     let told = health.news(later).nodes;
     assert_eq!(told, news(&["a", "b", "c", "d", "e", "f"]));
     assert_eq!(health.of("a", later), Health::GivenUp);
@@ -82,13 +82,13 @@ fn a_deleted_node_is_lost_at_once_and_given_up_as_late_as_any() {
     assert_eq!(health.of("a", t + seconds(59)), Health::Lost);
     assert_eq!(health.next_news(t + LOST_AFTER), Some(t + GIVEN_UP_AFTER));
     assert_eq!(health.news(t).nodes, news(&["a"]));
-    // It registers again before: nothing was forced.
+    // The node registers again in time: no pod was deleted by force.
     let mut back = NodeHealth::new(t);
     back.apply("a", true, t);
     back.delete("a", t);
     back.apply("a", true, t + seconds(5));
     assert_eq!(back.of("a", t + seconds(90)), Health::Ready);
-    // It does not: told of once more, and forgotten.
+    // The node does not register again: it is reported once more, and forgotten.
     assert!(health.knows("a"));
     assert_eq!(health.news(t + GIVEN_UP_AFTER).nodes, news(&["a"]));
     assert!(!health.knows("a"));
@@ -122,7 +122,7 @@ fn nodes_that_were_deleted_are_not_down() {
     assert_eq!(health.of("d", t + LOST_AFTER), Health::Lost);
 }
 
-/// Whatever happens to nodes, and in whatever order.
+/// The counts match a recount after any sequence of events.
 #[test]
 fn the_counts_are_those_of_a_recount() {
     let mut t = Instant::now();

@@ -74,7 +74,8 @@ fn a_late_deletion_does_not_touch_what_a_create_has_made() {
     assert_eq!(index.of(&Key::new("ns", "j")).len(), 1);
 }
 
-/// A pod that we never saw was made and deleted before ours; the watch shows all of it late.
+/// Another client created and deleted a pod of the same name before Trellis created its own; the
+/// watch shows both events late.
 #[test]
 fn a_late_watch_that_shows_an_earlier_pod_does_not_hide_ours_for_ever() {
     let index = PodIndex::default();
@@ -86,7 +87,7 @@ fn a_late_watch_that_shows_an_earlier_pod_does_not_hide_ours_for_ever() {
     assert_eq!(index.of(&Key::new("ns", "j"))["j-worker-0"].uid, "ours");
 }
 
-/// Users may patch owners away, and `kubectl delete --cascade=orphan` does it for them.
+/// Users may remove owner references, and `kubectl delete --cascade=orphan` does so too.
 #[test]
 fn pod_that_loses_its_owner_stays_its_jobs() {
     let index = PodIndex::default();
@@ -118,7 +119,7 @@ fn pod_whose_owner_is_patched_to_another_job_stays_its_jobs() {
     assert!(index.of(&Key::new("ns", "other")).is_empty());
 }
 
-/// Pods without the labels: those of older versions, and those that are none of Trellis' pods.
+/// Pods without the labels: those that older versions created, and those of other controllers.
 #[test]
 fn pod_without_labels_is_of_the_job_that_controls_it() {
     let index = PodIndex::default();
@@ -158,18 +159,18 @@ fn a_pod_that_only_its_creation_has_shown_goes_with_the_list_that_does_not_show_
     assert_eq!(index.delete(&key, "a"), Some(job.clone()));
     assert!(index.inner.read().unseen.is_empty());
 
-    // An answer that the list has overtaken.
+    // An answer that is older than the list.
     assert!(!index.created(&key, &of_version("b", 5)));
     assert!(index.of(&job).is_empty());
 
-    // What the watch has shown is its own to end.
+    // Only the watch ends a pod that the watch has shown.
     assert!(index.created(&key, &of_version("c", 6)));
     index.apply(&key, &of_version("c", 6)).unwrap();
     assert_eq!(index.ghosts(&none, 7), []);
     assert_eq!(index.of(&job).len(), 1);
 }
 
-/// What a pod with a sidecar, an init container and its own container comes to.
+/// Phase of a pod with a sidecar, an init container and a main container.
 fn phase_of(phase: &str, sidecar: i32, init: i32, main: i32) -> PodPhase {
     let ended = |name: &str, code: i32| {
         let reason = if code == 0 { "Completed" } else { "Error" };
@@ -228,7 +229,7 @@ fn the_last_line_of_a_pod_is_one_that_says_something() {
             other => panic!("{other:?}"),
         }
     };
-    // As torchrun ends.
+    // The output with which torchrun ends.
     let table = "  exitcode  : -9 (pid: 20)\n  traceback : Signal 9 (SIGKILL) received by PID 20\n\
                  ============================================================\n";
     let said = "traceback : Signal 9 (SIGKILL) received by PID 20";
@@ -264,7 +265,7 @@ fn a_pod_says_when_its_last_checkpoint_was_by_the_annotation_that_it_names() {
     );
 }
 
-/// It is written every few minutes by a thousand pods.
+/// A thousand pods write it every few minutes.
 #[test]
 fn a_checkpoint_is_no_urgent_news() {
     let index = PodIndex::default();

@@ -1,11 +1,11 @@
-//! Versions that go back, and API servers that are behind.
+//! Versions that go back, and API servers that lag behind.
 
 use super::*;
 
-/// etcd was restored from a backup: what was seen last is in the future.
+/// etcd was restored from a backup: the last version that was seen is in the future.
 #[tokio::test(start_paused = true)]
 async fn a_history_that_goes_back_ends_it() {
-    // A watch from there would show nothing for long.
+    // A watch from that version would be silent for long.
     let silent = follow(vec![
         Page(7, vec![object("a", 5)], false),
         Watched(vec![bookmark(9)]),
@@ -27,7 +27,7 @@ async fn a_history_that_goes_back_ends_it() {
     assert!(listed.left);
     assert_eq!(listed.said, ["+a", "synced"], "nothing of it is taken");
 
-    // Others write while nothing changes here.
+    // Other kinds are written while this one does not change.
     let forward = follow(vec![
         Page(7, vec![], false),
         Watched(vec![bookmark(7)]),
@@ -39,7 +39,7 @@ async fn a_history_that_goes_back_ends_it() {
     assert_eq!(forward.asked[3], "watch 7", "nothing is skipped");
 }
 
-/// Of several API servers one may be behind for a moment.
+/// One of several API servers may lag behind for a moment.
 #[tokio::test(start_paused = true)]
 async fn an_answer_from_before_is_asked_for_again() {
     let came = follow(vec![

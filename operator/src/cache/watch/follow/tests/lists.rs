@@ -1,4 +1,4 @@
-//! What lists show, and what they leave out.
+//! Objects in a list, and objects that a later list lacks.
 
 use super::*;
 
@@ -25,7 +25,7 @@ async fn what_a_later_list_leaves_out_is_gone() {
             "+a", "+b", "synced", "+c", "-b uid-b", "+c", "-a uid-a", "synced"
         ]
     );
-    // It goes on where it was, and lists anew only where that is gone.
+    // The follower resumes the watch, and lists again only once its version is gone.
     let asked = ["list", "list more", "watch 2", "compare", "watch 5", "list"];
     assert_eq!(came.asked, asked);
 }

@@ -1,4 +1,4 @@
-//! An API server that follows a script, and what is heard of it.
+//! An API server that answers by a script, and what the follower makes of it.
 #![allow(clippy::arithmetic_side_effects, reason = "a test fails by panicking")]
 
 mod history;
@@ -21,22 +21,22 @@ use super::*;
 use crate::cache::watch::Store;
 use crate::cache::watch::source::Events;
 
-/// What a test's API server says to one request.
+/// Answer of the scripted API server to one request.
 enum Answer {
     /// A page of that version. True: another follows.
     Page(u64, Vec<Item<ConfigMap>>, bool),
     /// A watch, which then ends.
     Events(Vec<kube::Result<WatchEvent<Item<ConfigMap>>>>),
     Refused(u16),
-    /// A watch that shows this, and then nothing for so long until it ends.
+    /// A watch that sends these events, and then is silent for so long until it ends.
     Slow(Vec<kube::Result<WatchEvent<Item<ConfigMap>>>>, Duration),
-    /// Nothing, for ever.
+    /// No answer, for ever.
     Silence,
 }
 
 use Answer::{Events as Watched, Page, Refused, Silence, Slow};
 
-/// An API server that says one thing after the other, and what it was asked.
+/// An API server that gives its answers in order and records the requests.
 #[derive(Default)]
 struct Script {
     answers: Mutex<VecDeque<Answer>>,
@@ -101,7 +101,7 @@ impl Source<ConfigMap> for Arc<Script> {
     }
 }
 
-/// What was heard.
+/// Records what the follower reports.
 #[derive(Default)]
 struct Heard<const MAY_BE_ABSENT: bool = false> {
     said: Mutex<Vec<String>>,
@@ -156,7 +156,7 @@ fn object(name: &str, version: u64) -> Item<ConfigMap> {
     Item::Object(config_map(name, version))
 }
 
-/// One that does not decode, of another uid than the object of that name.
+/// An object that does not decode, of another uid than the object of that name.
 fn broken(name: Option<&str>, version: Option<u64>) -> Item<ConfigMap> {
     Item::Undecodable {
         meta: Box::new(ObjectMeta {
@@ -183,14 +183,14 @@ fn bookmark(version: u64) -> kube::Result<WatchEvent<Item<ConfigMap>>> {
     }))
 }
 
-/// What came of a script.
+/// Outcome of a script.
 struct Came {
     said: Vec<String>,
     asked: Vec<String>,
     took: Duration,
-    /// How old the last sign of life is.
+    /// Age of the last sign of life.
     age: Duration,
-    /// It is followed no more.
+    /// True if the follower has stopped.
     left: bool,
 }
 

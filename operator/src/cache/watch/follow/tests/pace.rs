@@ -1,4 +1,4 @@
-//! When what broke is tried again.
+//! When a broken watch or list is tried again.
 
 use super::*;
 
@@ -8,12 +8,12 @@ async fn lists_that_fail_are_tried_again_later_each_time() {
     assert_eq!(came.took, tens_of_pauses());
 }
 
-/// Ten of them: 0.2 + 0.4 + ... + 12.8, then 15 each.
+/// Ten pauses: 0.2 + 0.4 + ... + 12.8, then 15 each.
 fn tens_of_pauses() -> Duration {
     Duration::from_millis(25_400 + 3 * 15_000)
 }
 
-/// A list alone is no sign that a watch will do.
+/// A list that succeeds does not prove that the watch works.
 #[tokio::test(start_paused = true)]
 async fn lists_whose_watches_are_refused_are_tried_again_later_each_time() {
     let mut answers = Vec::new();
@@ -47,7 +47,7 @@ async fn a_watch_that_has_shown_something_or_lasted_ends_as_it_should() {
     assert_eq!(took, 5 * AT_ONCE + 10 * FIRST_PAUSE);
 }
 
-/// Bookmarks come each minute, where they come.
+/// A server that sends bookmarks sends one a minute.
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_falls_silent_is_broken() {
     let silence = Duration::from_secs(3600);
@@ -89,7 +89,7 @@ async fn what_is_not_answered_is_asked_again() {
         Page(1, vec![object("a", 1)], true),
         Silence,
         Page(2, vec![object("b", 2)], false),
-        // A watch that stalls, and a comparison that is not answered.
+        // The watch stalls, and then the comparison gets no answer.
         Silence,
         Silence,
         Page(2, vec![], false),
@@ -109,10 +109,10 @@ async fn what_is_not_answered_is_asked_again() {
     assert_eq!(came.asked, asked);
 }
 
-/// Who may list and not watch is told nothing of what happens.
+/// Without permission to watch, the follower receives no events although lists succeed.
 #[tokio::test(start_paused = true)]
 async fn a_list_an_event_and_an_end_as_it_should_be_are_signs_of_life_and_a_comparison_is_none() {
-    // Listed, and then compared and refused, again and again.
+    // Each round compares successfully, and then the watch is refused.
     let broken = || {
         let mut answers = vec![Page(1, vec![], false)];
         for _ in 0..10 {
@@ -138,7 +138,7 @@ async fn a_list_an_event_and_an_end_as_it_should_be_are_signs_of_life_and_a_comp
     }
 }
 
-/// A watch that has fallen silent may have missed something.
+/// A watch that has gone silent may have missed events.
 #[tokio::test(start_paused = true)]
 async fn after_a_silence_everything_is_listed() {
     let came = follow(vec![
@@ -151,7 +151,7 @@ async fn after_a_silence_everything_is_listed() {
     assert_eq!(came.said, ["+a", "synced", "-a uid-a", "synced"]);
 }
 
-/// Nothing may happen for long once what broke it has passed.
+/// After a break a kind may have no events for long.
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_does_not_end_at_once_lives() {
     let script = Arc::new(Script {

@@ -1,4 +1,4 @@
-//! Objects that do not decode, and what is no event.
+//! Objects and events that do not decode.
 
 use super::*;
 
@@ -17,7 +17,7 @@ async fn an_object_that_does_not_decode_stops_no_other() {
         Watched(vec![
             Ok(WatchEvent::Modified(broken(Some("a"), Some(3)))),
             added("b", 4),
-            // Where it tells no version, others do.
+            // The version of an event without one comes from the next event.
             Ok(WatchEvent::Added(broken(None, None))),
             Ok(WatchEvent::Modified(broken(Some("b"), None))),
             Ok(WatchEvent::Deleted(broken(Some("x"), Some(7)))),
@@ -38,7 +38,7 @@ async fn an_object_that_does_not_decode_stops_no_other() {
         "-b uid-b",
         "?b broken",
         "-x broken",
-        // What the list leaves out.
+        // Objects that the list lacks.
         "?b broken",
         "-a broken",
         "synced",
@@ -48,7 +48,7 @@ async fn an_object_that_does_not_decode_stops_no_other() {
     assert_eq!(came.asked, asked);
 }
 
-/// It would come again and again.
+/// The watch would return the same undecodable answer again and again.
 #[tokio::test(start_paused = true)]
 async fn what_is_no_event_is_listed_past() {
     let garbage = || {

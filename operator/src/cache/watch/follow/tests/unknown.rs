@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// Its kind is none that a cluster may be without: it is out of order, or a proxy before it is.
+/// The kind exists in every cluster: a 404 means that the API server, or a proxy in front of it, is
+/// broken.
 #[tokio::test(start_paused = true)]
 async fn an_api_server_that_knows_nothing_of_a_kind_takes_nothing_away() {
     let came = follow(vec![
