@@ -1,4 +1,4 @@
-//! Admission policies and their bindings, as they are.
+//! Admission policies and their bindings, as stored in the cluster.
 
 use std::borrow::Cow;
 use std::marker::PhantomData;
@@ -10,8 +10,8 @@ use serde_json::Value;
 
 use super::slim::slim;
 
-/// An object of a kind of `admissionregistration.k8s.io`, with all that its spec says: a field
-/// that we do not know may change what it does.
+/// An object of a kind of `admissionregistration.k8s.io` with its whole spec, because an unknown
+/// field may change its effect.
 #[derive(Deserialize, Clone, Debug)]
 #[serde(bound = "")]
 pub struct SlimAdmission<K> {

@@ -1,4 +1,4 @@
-//! DaemonSets, as far as they say what a node must keep free for their pods.
+//! DaemonSets, as far as they determine what a node must keep free for their pods.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use serde::Deserialize;
 use super::slim::{SlimPod, SlimPodSpec, bare};
 use crate::gang::key::Key;
 
-/// A DaemonSet: what its pods are like.
+/// A DaemonSet, reduced to the requirements of its pods.
 #[derive(Resource, Deserialize, Clone, Debug, Default)]
 #[resource(inherit = "apps::DaemonSet")]
 pub struct SlimDaemonSet {
@@ -25,41 +25,41 @@ pub struct SlimDaemonSet {
     pub spec: SlimDaemonSetSpec,
 }
 
-/// What is read of a DaemonSet's spec.
+/// The fields of a DaemonSet's spec that Trellis reads.
 #[derive(Deserialize, Clone, Debug, Default)]
 #[serde(default)]
 pub struct SlimDaemonSetSpec {
-    /// Its pods.
+    /// Template of the pods.
     pub template: SlimDaemonTemplate,
 }
 
-/// What is read of a DaemonSet's template.
+/// The fields of a DaemonSet's template that Trellis reads.
 #[derive(Deserialize, Clone, Debug, Default)]
 #[serde(default)]
 pub struct SlimDaemonTemplate {
-    /// Their spec.
+    /// Spec of the pods.
     pub spec: SlimDaemonPodSpec,
 }
 
-/// What is read of the spec of a DaemonSet's pods.
+/// The fields of the pods' spec that Trellis reads.
 #[derive(Deserialize, Clone, Debug, Default)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SlimDaemonPodSpec {
-    /// What they ask for; `nodeName` where they are for one node alone.
+    /// Containers and resources; `nodeName` for a DaemonSet of one node.
     #[serde(flatten)]
     pub pod: SlimPodSpec,
     /// Labels that the node must have.
     pub node_selector: BTreeMap<String, String>,
-    /// Which nodes they may go to.
+    /// Node affinity of the pods.
     #[serde(rename = "affinity")]
     pub node: SlimNodeAffinity,
-    /// Taints that do not keep them away.
+    /// Tolerations of the pods.
     pub tolerations: Vec<core::Toleration>,
-    /// They use the node's own network.
+    /// True if the pods use the node's network.
     pub host_network: bool,
 }
 
-/// What is read of an affinity to nodes.
+/// The node affinity in a pod's affinity.
 #[derive(Deserialize, Clone, Debug, Default)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SlimNodeAffinity {
@@ -80,7 +80,7 @@ impl SlimDaemonSet {
     }
 }
 
-/// Which DaemonSets have a pod on which node, by the uids of the DaemonSets.
+/// Nodes on which each DaemonSet, by its uid, has a pod.
 #[derive(Debug, Default)]
 pub struct DaemonPods {
     inner: RwLock<Inner>,
@@ -95,8 +95,8 @@ struct Inner {
 }
 
 impl DaemonPods {
-    /// Takes a pod as the watch shows it. Gives the node to which it means
-    /// something: where the DaemonSet now has its first pod, or no pod any more.
+    /// Stores a pod as the watch shows it. Returns the node that this affects: the DaemonSet now
+    /// has its first pod there, or its last pod has left.
     pub fn apply(&self, key: &Key, pod: &SlimPod) -> Option<Arc<str>> {
         let now = place(pod);
         let mut inner = self.inner.write();
@@ -108,7 +108,7 @@ impl DaemonPods {
         now.and_then(|now| inner.insert(key, now)).or(left)
     }
 
-    /// The pod is gone. Gives the node where the DaemonSet has no pod any more.
+    /// Removes a pod. Returns the node on which the DaemonSet has no pod any more.
     pub fn delete(&self, key: &Key) -> Option<Arc<str>> {
         self.inner.write().remove(key)
     }
@@ -151,8 +151,8 @@ impl Inner {
     }
 }
 
-/// The DaemonSet that a pod is of, and its node. None where it holds nothing of
-/// one: it has no node yet, or has ended.
+/// The DaemonSet of a pod, and its node. None if the pod holds nothing: it has no node yet, has
+/// ended, or belongs to no DaemonSet.
 fn place(pod: &SlimPod) -> Option<(Arc<str>, Arc<str>)> {
     if matches!(pod.status.phase.as_deref(), Some("Succeeded" | "Failed")) {
         return None;
@@ -192,7 +192,7 @@ mod tests {
         assert_eq!(index.apply(&b, &on("n")), None, "a second one");
         assert_eq!(index.delete(&a), None);
         assert!(index.is_on("set", "n"));
-        // It has ended: another will come in its place.
+        // The pod has ended: the DaemonSet will create another.
         let ended = pod("set", Some("n"), "Failed");
         assert_eq!(index.apply(&b, &ended).as_deref(), Some("n"));
         assert!(!index.is_on("set", "n"));

@@ -1,4 +1,4 @@
-//! DeviceClasses, as far as they offer devices by the names of resources.
+//! DeviceClasses, as far as they offer devices under resource names.
 
 use k8s_openapi::api::resource::v1 as resource;
 use kube::Resource;
@@ -7,11 +7,11 @@ use serde::Deserialize;
 
 use super::slim::bare;
 
-/// What a resource begins with that asks for a device of a class, by the
-/// class's name (KEP-5004, implicit extended resource).
+/// Prefix of the resource that requests a device of a class by the class's name (KEP-5004, implicit
+/// extended resource).
 const IMPLICIT: &str = "deviceclass.resource.kubernetes.io/";
 
-/// A DeviceClass: the resource by which its devices are asked for.
+/// A DeviceClass: the resource under which it offers its devices.
 #[derive(Resource, Deserialize, Clone, Debug, Default)]
 #[resource(inherit = "resource::DeviceClass")]
 pub struct SlimDeviceClass {
@@ -23,11 +23,11 @@ pub struct SlimDeviceClass {
     pub spec: SlimDeviceClassSpec,
 }
 
-/// What is read of a class's spec.
+/// The fields of a class's spec that Trellis reads.
 #[derive(Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SlimDeviceClassSpec {
-    /// The resource that its devices stand for.
+    /// The extended resource of its devices.
     pub extended_resource_name: Option<String>,
 }
 

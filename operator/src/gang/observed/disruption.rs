@@ -1,7 +1,7 @@
-//! When the pods of an unhealthy node may be stopped. Whoever declares nodes unhealthy may be
-//! broken himself, and would stop everything: as the node lifecycle controller evicts, nodes are
-//! left one by one, and none where most of a zone falls ill at once. Pure: the time is an
-//! argument.
+//! Decides when the pods of an unhealthy node may be evicted. The component that declares nodes
+//! unhealthy may itself be broken, and would stop all pods. Therefore nodes are evicted one by one,
+//! as by the node lifecycle controller. If most nodes of a zone become unhealthy at once, none of
+//! them is evicted. Pure: the time is an argument.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -14,16 +14,16 @@ use trellis_api::rules;
 use super::slim::SlimNode;
 use super::storage::ZONE_LABELS;
 
-/// So many nodes of a zone may be unhealthy whatever their share (`ComputeZoneState`).
+/// Number of nodes of a zone that may be unhealthy whatever their share (`ComputeZoneState`).
 const FEW: usize = 2;
 
-/// How long what stays on the nodes of a disrupted zone waits to be looked at, where nothing is
-/// seen to change.
+/// Interval at which gangs on unhealthy nodes of a disrupted zone are checked again if no event
+/// comes.
 const LOOK: Duration = Duration::from_secs(60);
 
-/// Nodes among which the share of those that are unhealthy is looked at: of a zone, those with
-/// GPUs apart from the others. A health agent of GPUs knows nothing of other nodes, and these
-/// would hide how many it has declared unhealthy.
+/// Nodes over which the share of unhealthy nodes is computed: the nodes of a zone with GPUs, or
+/// those without. A health agent for GPUs watches only the former, and the other nodes would hide
+/// how many it has declared unhealthy.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Zone {
     region: Option<String>,
@@ -50,18 +50,18 @@ impl Zone {
     }
 }
 
-/// What may be done about the pods of an unhealthy node.
+/// Decision about the pods of an unhealthy node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leave {
-    /// They are stopped, and placed elsewhere.
+    /// Evict the pods, and place their gangs elsewhere.
     Now,
-    /// Other nodes come first: it is asked again after that time.
+    /// Other nodes come first: check again after that time.
     After(Duration),
-    /// Too many nodes of the zone are unhealthy: it is asked again after that time.
+    /// Too many nodes of the zone are unhealthy: check again after that time.
     PartialDisruption(Duration),
 }
 
-/// How fast nodes are left, and from which share on they are not.
+/// Pace at which nodes are evicted, and the share of unhealthy nodes that stops it.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
     /// Share of a zone's nodes, from 0 to 1.
@@ -73,13 +73,13 @@ pub struct Pace {
 /// A zone whose state has changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Turned {
-    /// Which.
+    /// The zone.
     pub zone: Zone,
-    /// Too many of its nodes are unhealthy now; false: no more.
+    /// True if too many of its nodes are unhealthy now, false if that has ended.
     pub disrupted: bool,
-    /// How many of its nodes are unhealthy.
+    /// Number of its unhealthy nodes.
     pub unhealthy: usize,
-    /// How many it has.
+    /// Number of its nodes.
     pub nodes: usize,
 }
 
@@ -87,22 +87,23 @@ pub struct Turned {
 struct Tally {
     nodes: usize,
     unhealthy: usize,
-    /// When the next of its nodes may be left.
+    /// When the next of its nodes may be evicted.
     next: Option<Instant>,
 }
 
-/// What is known of all nodes.
+/// Health and zone of all nodes.
 #[derive(Debug)]
 pub struct Disruption {
     pace: Pace,
     nodes: BTreeMap<String, (Zone, bool)>,
     zones: BTreeMap<Zone, Tally>,
-    /// Unhealthy nodes that are left: all of their gangs are stopped, also if a try fails.
+    /// Unhealthy nodes that are being evicted: all gangs on them may be stopped, even if an earlier
+    /// write failed.
     left: BTreeSet<String>,
 }
 
 impl Disruption {
-    /// No node is known.
+    /// Without any node.
     #[must_use]
     pub fn new(pace: Pace) -> Self {
         Self {
@@ -113,7 +114,7 @@ impl Disruption {
         }
     }
 
-    /// Takes a node as it is. Gives the zones whose state that changes.
+    /// Records a node. Returns the zones whose state changes.
     pub fn apply(&mut self, node: &str, zone: Zone, unhealthy: bool) -> Vec<Turned> {
         if self.nodes.get(node) == Some(&(zone.clone(), unhealthy)) {
             return Vec::new();
@@ -121,7 +122,7 @@ impl Disruption {
         self.change(node, Some((zone, unhealthy)))
     }
 
-    /// The Node object is gone. Gives the zones whose state that changes.
+    /// Removes a node. Returns the zones whose state changes.
     pub fn delete(&mut self, node: &str) -> Vec<Turned> {
         self.change(node, None)
     }
@@ -174,22 +175,22 @@ impl Disruption {
         unhealthy.map(|(name, _)| name.clone()).collect()
     }
 
-    /// As `ComputeZoneState` has it, of nodes that are unhealthy instead of not ready: but for a
-    /// zone of one or two nodes that all are, which it calls disrupted too.
+    /// The rule of `ComputeZoneState`, applied to unhealthy nodes instead of nodes that are not
+    /// ready. One difference: a zone of one or two nodes is never disrupted.
     fn is_disrupted(&self, zone: &Zone) -> bool {
         let tally = self.zones.get(zone).copied().unwrap_or_default();
-        // More nodes than there are numbers for are more than there are.
+        // A count that overflows is larger than any cluster.
         let count = |nodes: usize| f64::from(u32::try_from(nodes).unwrap_or(u32::MAX));
         tally.unhealthy > FEW && count(tally.unhealthy) / count(tally.nodes) >= self.pace.threshold
     }
 
-    /// Whether the pods of an unhealthy node may be stopped now.
+    /// Decides whether the pods of an unhealthy node may be evicted now.
     #[must_use]
     pub fn may_leave(&self, node: &str, now: Instant) -> Leave {
         if self.left.contains(node) {
             return Leave::Now;
         }
-        // Nobody has said that it is unhealthy, or it is gone by now.
+        // The node is not known to be unhealthy, or is gone by now.
         let Some((zone, true)) = self.nodes.get(node) else {
             return Leave::After(self.pace.interval);
         };
@@ -203,8 +204,8 @@ impl Disruption {
         }
     }
 
-    /// The pods of an unhealthy node are stopped: the first time it is the node's turn, and no
-    /// other's of its zone for a while.
+    /// Records that pods of an unhealthy node are evicted. The first time, this starts the pause
+    /// before the next node of the zone.
     pub fn left(&mut self, node: &str, now: Instant) {
         let Some((zone, true)) = self.nodes.get(node) else {
             return;
@@ -217,7 +218,7 @@ impl Disruption {
     }
 }
 
-/// In words, as logs have it.
+/// The zone as it appears in logs.
 impl fmt::Display for Zone {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let with = if self.has_gpus { "with" } else { "without" };

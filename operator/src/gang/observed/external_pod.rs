@@ -1,4 +1,4 @@
-//! A pod that another controller has made and that Trellis is to place: an external pod.
+//! An external pod: a pod that another controller made and that Trellis places.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,17 +14,17 @@ use super::pod_view::{PodPhase, PodView, phase};
 use super::slim::SlimPod;
 use crate::gang::request;
 
-/// Label of the pods of an Indexed Job, also of a StatefulSet: their number.
+/// Labels with the index of a pod of an Indexed Job or of a StatefulSet.
 const INDEXES: [&str; 2] = [
     "batch.kubernetes.io/job-completion-index",
     "apps.kubernetes.io/pod-index",
 ];
 
-/// Seconds that an external pod is given to stop at most, as a job's: room that other gangs wait
-/// for must become free.
+/// Longest grace period of an external pod in seconds, as for jobs: other gangs may wait for its
+/// resources.
 const LONGEST_GRACE: i64 = 3_600;
 
-/// Seconds that a pod is given to stop. The API server takes a negative grace for one second.
+/// Grace period of a pod in seconds. The API server treats a negative value as one second.
 fn grace(own: Option<i64>) -> u32 {
     let seconds = match own.unwrap_or(30) {
         i64::MIN..0 => 1,
@@ -33,7 +33,7 @@ fn grace(own: Option<i64>) -> u32 {
     u32::try_from(seconds).unwrap_or(0)
 }
 
-/// True of a pod that was deleted with a longer grace than Trellis gives: that is cut.
+/// True if the pod was deleted with a longer grace period than Trellis allows: it is shortened.
 pub(crate) fn stops_too_late(meta: &ObjectMeta) -> bool {
     let given = meta.deletion_grace_period_seconds;
     meta.deletion_timestamp.is_some() && given.is_some_and(|given| given > LONGEST_GRACE)
@@ -45,68 +45,69 @@ pub type ExternalPods = BTreeMap<String, Arc<ExternalPod>>;
 /// Names of ResourceFlavors, by resource.
 pub type Flavors = BTreeMap<String, String>;
 
-/// By what a pod was bound: it bears that from then on, and users cannot write it.
+/// The annotations that Trellis sets with a binding. Users cannot write them.
 #[derive(Clone, Copy, Debug)]
 pub struct BoundBy<'a> {
     /// Hash of the plan.
     pub plan: &'a str,
-    /// The queue in which it counts.
+    /// The queue in which the pod counts.
     pub queue: &'a str,
-    /// The PodGroup whose gang it is part of.
+    /// The PodGroup of the gang that the pod is part of.
     pub with: Option<&'a str>,
-    /// The flavors that it is given there.
+    /// The flavors of the pod's resources.
     pub flavors: &'a Flavors,
 }
 
-/// A pod that another controller has made, as far as Trellis reads it.
+/// A pod that another controller made, reduced to the fields that Trellis reads.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExternalPod {
-    /// Its uid.
+    /// Uid of the pod.
     pub uid: String,
-    /// When it was created.
+    /// When the pod was created.
     pub created: Option<Timestamp>,
-    /// Its labels.
+    /// Labels of the pod.
     pub labels: BTreeMap<String, String>,
-    /// Its number, where its controller counts.
+    /// Index of the pod, if its controller sets one.
     pub index: Option<u32>,
-    /// Its node.
+    /// Node of the pod.
     pub node: Option<String>,
     /// Hash of the plan that bound it.
     pub plan: Option<String>,
-    /// The queue in which it counts, if it was Trellis that bound it.
+    /// The queue in which the pod counts, if Trellis has bound it.
     pub queue: Option<String>,
-    /// The annotations are believed: users could not write them, or a plan or this process says so.
+    /// True if the annotations are trusted: users could not write them, or a plan or this process
+    /// confirms them.
     pub is_believed: bool,
-    /// The PodGroup whose gang it was bound as part of.
+    /// The PodGroup of the gang that the pod was bound with.
     pub with: Option<String>,
-    /// The flavors that it was given there, by resource.
+    /// The flavors that the binding gave it, by resource.
     pub flavors: Flavors,
-    /// How it does.
+    /// Phase of the pod.
     pub phase: PodPhase,
-    /// True from the deletion's start until it is gone.
+    /// True once the pod is being deleted.
     pub deleting: bool,
-    /// It is being deleted with more than the longest grace.
+    /// True if the pod is being deleted with more than the longest grace period.
     pub stops_too_late: bool,
-    /// What it holds of its node, or is to hold.
+    /// Resources that the pod holds, or requests.
     pub request: Resources,
-    /// The part of its spec that policies judge.
+    /// The part of the spec that policies judge.
     pub judged: JudgedSpec,
-    /// Its priority.
+    /// Priority of the pod.
     pub priority: i32,
-    /// The ServiceAccount that it runs as.
+    /// ServiceAccount of the pod.
     pub service_account: Option<String>,
-    /// Seconds that it is given to stop, at most an hour.
+    /// Grace period in seconds, at most an hour.
     pub grace: u32,
-    /// Seconds that it may run.
+    /// Longest run time in seconds.
     pub active_seconds: Option<i64>,
-    /// Why it has no node, as its condition PodScheduled says.
+    /// Reason and message of the condition PodScheduled, while it is False.
     pub told: Option<(String, String)>,
-    /// All of its spec, while it has no node. An error: it does not decode.
+    /// The whole spec, while the pod has no node. An error if it does not decode.
     pub spec: Option<Result<Arc<PodSpec>, String>>,
 }
 
 impl ExternalPod {
-    /// What is known of a pod. None: it is a TrainingJob's, or another scheduler's.
+    /// Reads a pod. None if it belongs to a TrainingJob or to another scheduler.
     #[must_use]
     pub fn of(pod: &SlimPod) -> Option<Self> {
         let is_ours = pod.spec.scheduler_name.as_deref() == Some(names::SCHEDULER);
@@ -152,43 +153,42 @@ impl ExternalPod {
         })
     }
 
-    /// Name of its PodGroup, if it is to be in one.
+    /// Name of the pod's PodGroup, if it has one.
     #[must_use]
     pub fn group(&self) -> Option<&str> {
         let group = self.labels.get(names::POD_GROUP).map(String::as_str);
         group.filter(|group| !group.is_empty())
     }
 
-    /// Names of its scheduling gates.
+    /// Names of the pod's scheduling gates.
     pub fn gates(&self) -> impl Iterator<Item = &str> {
         let spec = self.spec.as_ref().and_then(|spec| spec.as_ref().ok());
         let gates = spec.and_then(|spec| spec.scheduling_gates.as_ref());
         gates.into_iter().flatten().map(|gate| gate.name.as_str())
     }
 
-    /// It holds its node.
+    /// True if the pod holds resources of its node.
     #[must_use]
     pub fn is_bound(&self) -> bool {
         self.node.is_some() && !self.phase.is_over()
     }
 
-    /// It holds its node, and Trellis gave it that: the queue in which it counts. One that its user
-    /// or another scheduler has bound counts in none, whatever it names: nobody has asked whether
-    /// it may.
+    /// The queue in which a bound pod counts. A pod that a user or another scheduler has bound
+    /// counts in no queue, whatever its annotations name, because no quota or policy was checked.
     #[must_use]
     pub fn counts_in(&self) -> Option<&str> {
         let is_ours = self.is_believed && self.is_bound();
         self.queue.as_deref().filter(|_| is_ours)
     }
 
-    /// The same of one that was bound as part of the gang that it names.
+    /// The same, but only for a pod that was bound as part of the gang that it names.
     #[must_use]
     pub fn counts_with_its_gang(&self) -> Option<&str> {
         self.counts_in()
             .filter(|_| self.with.as_deref() == self.group())
     }
 
-    /// Its annotations say the same of where it counts.
+    /// True if both have the same queue annotations.
     pub(crate) fn says_the_same(&self, other: &Self) -> bool {
         let said = |pod: &Self| {
             let place = (pod.plan.clone(), pod.queue.clone(), pod.with.clone());
@@ -197,21 +197,21 @@ impl ExternalPod {
         said(self) == said(other)
     }
 
-    /// A deletion of ours would end it sooner than it ends now.
+    /// True if a delete by Trellis would end the pod sooner.
     #[must_use]
     pub fn can_be_deleted(&self) -> bool {
         !self.deleting || self.stops_too_late
     }
 
-    /// It has no node, and is to have one.
+    /// True if the pod waits for a node.
     #[must_use]
     pub fn waits(&self) -> bool {
         self.node.is_none() && !self.phase.is_over() && !self.deleting
     }
 }
 
-/// What the annotation says. One that does not read says nothing: then it is charged to the first
-/// flavor of its queue that its node is of.
+/// Flavors from the annotation. None if it does not parse: then the pod is charged to the first
+/// flavor of its queue that matches its node.
 fn flavors(annotation: Option<&String>) -> Flavors {
     let read = annotation.and_then(|text| serde_json::from_str(text).ok());
     read.unwrap_or_default()

@@ -1,4 +1,4 @@
-//! ExternalSecrets of our jobs, as far as they say whether their Secret is there.
+//! ExternalSecrets of our jobs, as far as they tell whether their Secret exists.
 
 use kube::Resource;
 use kube::api::ObjectMeta;
@@ -8,7 +8,7 @@ use trellis_api::external_secret::ExternalSecret;
 
 use super::slim::slim;
 
-/// Reasons of the condition Ready, though it be True, by which there is no Secret
+/// Reasons with which the condition Ready may be True although there is no Secret
 /// (`ConditionReasonSecretDeleted`, `ConditionReasonSecretMissing`).
 const WITHOUT_SECRET: [&str; 2] = ["SecretDeleted", "SecretMissing"];
 
@@ -26,16 +26,16 @@ pub struct SlimExternalSecret {
     pub status: SlimExternalSecretStatus,
 }
 
-/// What is read of its status.
+/// The fields of the status that Trellis reads.
 #[derive(Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SlimExternalSecretStatus {
     conditions: Vec<Condition>,
-    /// `<generation>-<hash>` of the object that the Secret was last made from.
+    /// `<generation>-<hash>` of the object from which the Secret was last written.
     synced_resource_version: Option<String>,
 }
 
-/// A condition, with its words.
+/// A condition.
 #[derive(Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(default)]
 struct Condition {
@@ -47,8 +47,8 @@ struct Condition {
 }
 
 impl SlimExternalSecret {
-    /// Why its Secret is not there as it should be, in the words of its own condition.
-    /// None: it is.
+    /// Why the Secret is missing or outdated, in the words of the object's condition. None if it is
+    /// current.
     #[must_use]
     pub fn problem(&self) -> Option<String> {
         if self.metadata.deletion_timestamp.is_some() {
@@ -64,12 +64,13 @@ impl SlimExternalSecret {
         }
         let synced = self.status.synced_resource_version.as_deref();
         let synced = synced.and_then(|version| version.split_once('-')?.0.parse::<i64>().ok());
-        // Of another version, which says it in other words, its condition is taken.
+        // A version of External Secrets Operator with another format: its condition is trusted.
         let is_of_now = synced.is_none_or(|of| Some(of) == self.metadata.generation);
         (!is_of_now).then(|| "it has changed, and is being read anew".to_owned())
     }
 
-    /// True if nothing that is read has changed: its values are read each hour.
+    /// True if no field that Trellis reads has changed: External Secrets Operator refreshes the
+    /// object every hour.
     #[must_use]
     pub fn is_like(&self, other: &Self) -> bool {
         let read = |object: &Self| {

@@ -1,25 +1,25 @@
-//! The part of a pod's spec that policies and quotas judge, and its changes since. There are none where
-//! the admission policy `trellis-pods` is in force.
+//! The part of a pod's spec that policies and quotas judge, and later changes to it. The admission
+//! policy `trellis-pods` prevents such changes while it is in force.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::slim::{SlimPodSpec, SlimResources};
 
-/// Hashes of what can be changed in the spec of a pod that is there.
+/// Hashes of the fields that can be changed in the spec of an existing pod.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JudgedSpec {
     images: u64,
     tolerations: u64,
     resources: u64,
-    /// What has changed since the pod was first seen.
+    /// Parts that have changed since the pod was first seen.
     changed: [bool; 3],
 }
 
-/// In the order of [`JudgedSpec::changed`].
+/// Names of the parts, in the order of [`JudgedSpec::changed`].
 const PARTS: [&str; 3] = ["images", "tolerations", "resources"];
 
 impl JudgedSpec {
-    /// Of a spec that is seen for the first time.
+    /// The hashes of a spec that is seen for the first time.
     #[must_use]
     pub fn of(spec: &SlimPodSpec) -> Self {
         let mut images = DefaultHasher::new();
@@ -50,7 +50,7 @@ impl JudgedSpec {
         !self.differences(other).contains(&true)
     }
 
-    /// What differs, in the order of [`JudgedSpec::changed`].
+    /// Parts that differ, in the order of [`JudgedSpec::changed`].
     fn differences(&self, other: &Self) -> [bool; 3] {
         [
             self.images != other.images,
@@ -59,7 +59,7 @@ impl JudgedSpec {
         ]
     }
 
-    /// The same pod as it was seen before: what had changed stays changed. True if more has.
+    /// Carries over the changes of an earlier observation of the pod. True if there are new ones.
     pub(crate) fn follow(&mut self, before: &Self) -> bool {
         let differs = self.differences(before);
         self.changed = before.changed;
@@ -75,7 +75,7 @@ impl JudgedSpec {
         self.changed.contains(&true)
     }
 
-    /// What has changed since the pod was first seen, in words. None: nothing.
+    /// Names of the parts that have changed since the pod was first seen. None if there are none.
     #[must_use]
     pub fn changes(&self) -> Option<String> {
         let changed = self.changed.iter().zip(PARTS);
@@ -135,7 +135,7 @@ mod tests {
             let mut changed = of(&json!({path: value}));
             assert!(changed.follow(&first));
             assert_eq!(changed.changes().as_deref(), Some(named));
-            // Something else has run meanwhile, though the spec is what it was.
+            // The spec is the same again, but another one has run meanwhile.
             let mut back = of(&json!({}));
             back.follow(&changed);
             assert_eq!(back.changes().as_deref(), Some(named));

@@ -1,4 +1,4 @@
-//! What Trellis reads of the cluster's objects: as little of each as it needs.
+//! The parts of the cluster's objects that Trellis reads: as little of each as it needs.
 
 mod admission;
 mod daemon_set;

@@ -1,4 +1,4 @@
-//! What is known of one pod.
+//! One pod, reduced to the fields that the lifecycle reads.
 
 use std::sync::Arc;
 
@@ -11,126 +11,127 @@ use super::judged::JudgedSpec;
 use super::slim::{SlimContainer, SlimContainerStatus, SlimPod, SlimTerminated};
 use crate::gang::key::Key;
 
-/// What the lifecycle needs to know of one pod.
+/// The fields of one pod that the lifecycle reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodView {
     /// Uid.
     pub uid: String,
-    /// Uid of the TrainingJob that it was created for.
+    /// Uid of the TrainingJob that the pod was created for.
     pub job_uid: String,
-    /// Its controller is that job, so the garbage collector deletes it with the job.
+    /// True if that job is the pod's controller, so that the garbage collector deletes the pod with
+    /// it.
     pub is_owned: bool,
-    /// The part of its spec that policies judge.
+    /// The part of the spec that policies judge.
     pub judged: JudgedSpec,
     /// Task group.
     pub group: String,
     /// Index in the group.
     pub index: u32,
-    /// Attempt that it belongs to.
+    /// Attempt that the pod belongs to.
     pub attempt: i64,
-    /// Round of the attempt in which it was created: 0 for those that came with its plan.
+    /// Round of the attempt in which the pod was created: 0 for the pods of the plan's commit.
     pub round: i64,
-    /// Hash of the plan that placed it.
+    /// Hash of the plan that placed the pod.
     pub plan: String,
-    /// Term of the leader that created it, of one that no plan names.
+    /// Epoch of the leader that created the pod, for a pod that no plan names.
     pub epoch: Option<i64>,
     /// Node.
     pub node: Option<String>,
-    /// When it was created.
+    /// When the pod was created.
     pub created: Option<Timestamp>,
-    /// How it does.
+    /// Phase of the pod.
     pub phase: PodPhase,
-    /// True if its readiness probes say so, or it has none and runs.
+    /// True if the readiness probes succeed, or the pod runs without probes.
     pub ready: bool,
-    /// What keeps its containers from starting, as far as the kubelet says.
+    /// The obstacle to the start of its containers, as the kubelet reports it.
     pub stuck: Option<Arc<Stuck>>,
-    /// True from the deletion's start until the pod is gone.
+    /// True from the start of the deletion until the pod is gone.
     pub deleting: bool,
-    /// When that was asked for. The beginning of time: before now, and nobody knows when.
+    /// When the deletion was requested. [`Timestamp::MIN`] if the time is not known any more.
     pub deleted: Option<Timestamp>,
-    /// It is being deleted with more than the longest grace.
+    /// True if the pod is being deleted with more than the longest grace period.
     pub stops_too_late: bool,
-    /// True if someone disrupts it (condition DisruptionTarget).
+    /// True if the pod is being disrupted (condition DisruptionTarget).
     pub disrupted: bool,
-    /// What it says of its last checkpoint.
+    /// The last checkpoint that the pod reports.
     pub checkpoint: Option<Arc<Checkpoint>>,
 }
 
-/// What a pod says of its last checkpoint.
+/// The last checkpoint that a pod reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Checkpoint {
-    /// When it was complete.
+    /// When the checkpoint was complete.
     At(Timestamp),
-    /// That is no time, in words.
+    /// Why the reported time does not parse.
     Unreadable(String),
 }
 
-/// How a pod does.
+/// Phase of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PodPhase {
-    /// Its containers do not run yet.
+    /// The containers do not run yet.
     Pending,
-    /// Its containers run.
+    /// The containers run.
     Running,
-    /// It ended with exit code 0.
+    /// The pod ended with exit code 0.
     Succeeded,
-    /// Its kubelet would not take it: Failed, and no container ever was.
+    /// The kubelet refused the pod: it failed before any container existed.
     Refused {
-        /// The kubelet's word: `OutOfnvidia.com/gpu`, `NodeAffinity`, ...
+        /// The kubelet's reason: `OutOfnvidia.com/gpu`, `NodeAffinity`, ...
         reason: String,
     },
-    /// It failed.
+    /// The pod failed.
     Failed {
         /// Exit code of the container that failed.
         exit_code: Option<i32>,
-        /// The container's or the pod's word.
+        /// Reason of the container's or the pod's end.
         reason: String,
         /// When that container ended.
         at: Option<Timestamp>,
-        /// The last line that it left.
+        /// The last line of its termination message.
         last_line: Option<String>,
     },
 }
 
-/// What keeps a container from starting.
+/// An obstacle to the start of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stuck {
-    /// What is in its way.
+    /// Kind of the obstacle.
     pub obstacle: Obstacle,
-    /// The container; of a claim, its name.
+    /// Name of the container, or of the claim.
     pub container: String,
-    /// The kubelet's words.
+    /// The kubelet's message.
     pub message: String,
-    /// Since when it was to start, as the kubelet says: when the init containers before it had
-    /// ended, else when the pod was taken.
+    /// Time from which the container could have started, as far as the kubelet reports it: when the
+    /// init containers before it had ended, else when the kubelet accepted the pod.
     pub since: Option<Timestamp>,
 }
 
 /// A kind of obstacle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Obstacle {
-    /// Its image does not come: that may pass.
+    /// The image cannot be pulled, which may pass.
     Image,
-    /// Its image has a name that none can have, or is not there and must not be pulled.
+    /// The image has an invalid name, or is missing and must not be pulled.
     NoImage,
-    /// A Secret, ConfigMap or key that it needs is not there.
+    /// A Secret, ConfigMap or key that the container needs does not exist.
     Config,
-    /// It cannot be set up, for a reason that is the node's or passes: a cache that is late, a
-    /// disk that is full.
+    /// The container cannot be set up because of the node or for a passing reason, such as a late
+    /// cache or a full disk.
     Setup,
-    /// Its image runs as root, and it must not.
+    /// The image runs as root, which the pod forbids.
     Root,
-    /// The claim of its own, of a generic ephemeral volume, is not bound yet.
+    /// The claim of a generic ephemeral volume is not bound yet.
     Claim,
-    /// That claim will not be bound where the pod is.
+    /// The claim of a generic ephemeral volume cannot be bound on the pod's node.
     Volume,
 }
 
-/// Longest text that is kept of what a kubelet or a container says.
+/// Longest text that is kept from a message of a kubelet or a container, in characters.
 const LONGEST_WORDS: usize = 512;
 
 impl PodPhase {
-    /// True once the pod holds nothing any more.
+    /// True once the pod holds no resources any more.
     #[must_use]
     pub fn is_over(&self) -> bool {
         !matches!(self, Self::Pending | Self::Running)
@@ -138,9 +139,9 @@ impl PodPhase {
 }
 
 impl PodView {
-    /// The job that a pod belongs to and what we know of it. Its labels say which, since users can
-    /// write owners and not those labels. A pod without them is of the TrainingJob that controls
-    /// it, unless Trellis has bound it for another controller.
+    /// The job that a pod belongs to, and the pod's state. Labels name the job, because users can
+    /// write owner references but not those labels. A pod without the labels belongs to the
+    /// TrainingJob that controls it, unless Trellis has bound it for another controller.
     #[must_use]
     pub fn of(pod: &SlimPod) -> Option<(Key, Self)> {
         let meta = &pod.metadata;
@@ -189,9 +190,8 @@ impl PodView {
     }
 }
 
-/// The deletion's time is that by which the pod is to be gone: its grace after it was asked for.
-/// Once that is cut to nothing, which is how the kubelet takes its leave, it says no more when
-/// that was.
+/// When the deletion was requested: the deletion timestamp minus the grace period. The kubelet
+/// finally deletes with grace period 0, which loses the time of the request.
 fn deleted(meta: &ObjectMeta) -> Option<Timestamp> {
     let by = meta.deletion_timestamp.as_ref()?.0;
     let grace = meta.deletion_grace_period_seconds.unwrap_or(0);
@@ -204,7 +204,7 @@ fn deleted(meta: &ObjectMeta) -> Option<Timestamp> {
     )
 }
 
-/// The pod names the annotation itself: whoever looks at it need not know its job.
+/// The pod itself names the annotation, so that its job is not needed to read it.
 fn checkpoint(pod: &SlimPod) -> Option<Checkpoint> {
     let annotations = pod.metadata.annotations.as_ref()?;
     let key = annotations.get(names::CHECKPOINT_ANNOTATION)?;
@@ -224,8 +224,8 @@ fn is_sidecar(container: &SlimContainer) -> bool {
 
 pub(crate) fn phase(pod: &SlimPod) -> PodPhase {
     let status = &pod.status;
-    // A sidecar is stopped once the others have ended, and how it takes that is
-    // no word on them (KEP-753).
+    // A sidecar is stopped after the main containers have ended, and its exit code tells nothing
+    // about them (KEP-753).
     let of_sidecar = |name: &str| {
         let mut all = pod.spec.init_containers.iter();
         all.find(|c| c.name == name).is_some_and(is_sidecar)
@@ -236,8 +236,8 @@ pub(crate) fn phase(pod: &SlimPod) -> PodPhase {
         .iter()
         .chain(before.iter().filter(|c| !of_sidecar(&c.name)))
         .filter_map(|c| c.state.terminated.as_ref());
-    // The kernel may kill a child of the container's first process: the
-    // container then ends with OOMKilled, exit code 0 and phase Succeeded.
+    // The kernel may kill a child of the container's first process: the container then ends with
+    // OOMKilled, exit code 0 and phase Succeeded.
     let failed = ended
         .clone()
         .find(|t| t.exit_code != 0 || t.reason.as_deref() == Some("OOMKilled"));
@@ -267,9 +267,9 @@ pub(crate) fn phase(pod: &SlimPod) -> PodPhase {
     }
 }
 
-/// The last line of a termination message. Pods of ours have the end of their log there, where
-/// they write none themselves (`terminationMessagePolicy: FallbackToLogsOnError`). A line that is
-/// only drawn says nothing: torchrun's table of what failed ends with one.
+/// The last line of a termination message. Pods of jobs have the end of their log there if they
+/// write no message themselves (`terminationMessagePolicy: FallbackToLogsOnError`). Lines without
+/// letters or digits are skipped, because torchrun's table of failures ends with one.
 fn last_line(ended: &SlimTerminated) -> Option<String> {
     let lines = ended.message.as_deref()?.lines().rev();
     let says = |line: &&str| line.contains(char::is_alphanumeric);
@@ -287,7 +287,7 @@ fn shortened(text: &str) -> String {
     }
 }
 
-/// The first container that cannot start. The words are those of `pkg/kubelet/images` and
+/// The first container that cannot start. The reasons are those of `pkg/kubelet/images` and
 /// `pkg/kubelet/kuberuntime`.
 fn stuck(pod: &SlimPod) -> Option<Stuck> {
     let status = &pod.status;
@@ -318,8 +318,8 @@ fn stuck(pod: &SlimPod) -> Option<Stuck> {
     })
 }
 
-/// When the init containers before this one were done, which start one after the other; None:
-/// all of them. Before that, when the kubelet took the pod.
+/// When the init containers before this one had ended, which run one after the other; with None,
+/// when all of them had. Before that, when the kubelet accepted the pod.
 fn turn(pod: &SlimPod, container: Option<&str>) -> Option<Timestamp> {
     let before = pod.spec.init_containers.iter();
     let before = before.take_while(|init| container != Some(init.name.as_str()));
@@ -327,8 +327,8 @@ fn turn(pod: &SlimPod, container: Option<&str>) -> Option<Timestamp> {
         let mut all = pod.status.init_container_statuses.iter();
         let status = all.find(|status| status.name == init.name)?;
         let ended = status.state.terminated.as_ref();
-        // Behind a sidecar the next one starts once it runs. When it was started again says
-        // nothing of that.
+        // The container after a sidecar starts once the sidecar runs. A restarted sidecar does not
+        // show when that was.
         let runs = status.state.running.as_ref();
         let runs = runs.filter(|_| is_sidecar(init) && status.restart_count == 0);
         let ended = ended.and_then(|ended| ended.finished_at.as_ref());
@@ -338,7 +338,7 @@ fn turn(pod: &SlimPod, container: Option<&str>) -> Option<Timestamp> {
     done.chain(taken).map(|time| time.0).max()
 }
 
-/// What kubelets say of a Secret, ConfigMap or key that is not there.
+/// Texts with which kubelets report a missing Secret, ConfigMap or key.
 const MISSING: [&str; 2] = ["not found", "couldn't find key"];
 
 fn obstacle(word: &str, message: &str) -> Option<Obstacle> {

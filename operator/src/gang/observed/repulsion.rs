@@ -1,5 +1,5 @@
-//! Required anti-affinity of pods that are not ours: whom it keeps out, and of
-//! what. Only pods that have such a term are remembered.
+//! Required anti-affinity of other schedulers' pods: the pods that it repels, and the topology
+//! domains that it closes to them. Only pods with such a term are stored.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -15,9 +15,9 @@ use super::pod_view::PodView;
 use super::slim::SlimPod;
 use crate::gang::key::Key;
 
-/// One term: pods that it selects stay out of the domains where a pod that has
-/// it is. `matchLabelKeys` and `mismatchLabelKeys` are in the selector already:
-/// the API server puts them there when the pod is created.
+/// One term: pods that it selects must stay out of the topology domains of the pods that have the
+/// term. `matchLabelKeys` and `mismatchLabelKeys` are part of the selector already: the API server
+/// merges them when a pod is created.
 #[derive(Serialize, Clone, Debug, PartialEq)]
 pub struct Repulsion {
     namespaces: BTreeSet<String>,
@@ -26,19 +26,19 @@ pub struct Repulsion {
     topology_key: String,
 }
 
-/// A pod that may be kept out.
+/// A pod that terms may repel.
 #[derive(Clone, Copy, Debug)]
 pub struct Repelled<'a> {
-    /// Its namespace.
+    /// Namespace of the pod.
     pub namespace: &'a str,
-    /// Labels of its namespace.
+    /// Labels of that namespace.
     pub namespace_labels: &'a BTreeMap<String, String>,
-    /// Its labels.
+    /// Labels of the pod.
     pub labels: &'a BTreeMap<String, String>,
 }
 
 impl Repulsion {
-    /// A term of a pod of that namespace.
+    /// A term of a pod in the namespace `own`.
     fn new(term: &PodAffinityTerm, own: &str) -> Self {
         let mut namespaces: BTreeSet<String> = term.namespaces.iter().flatten().cloned().collect();
         if namespaces.is_empty() && term.namespace_selector.is_none() {
@@ -52,19 +52,19 @@ impl Repulsion {
         }
     }
 
-    /// The term in words: two that say the same have the same.
+    /// The term as text: equal terms have equal texts.
     #[must_use]
     pub fn words(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// True if it may keep pods of that namespace out, by their labels.
+    /// True if the term may repel pods of that namespace, depending on their labels.
     #[must_use]
     pub fn is_of_namespace(&self, name: &str, labels: &BTreeMap<String, String>) -> bool {
         self.namespaces.contains(name) || selects(self.namespace_selector.as_ref(), labels)
     }
 
-    /// True if it keeps the pod out (`AffinityTerm.Matches` of kube-scheduler).
+    /// True if the term repels the pod (`AffinityTerm.Matches` of kube-scheduler).
     #[must_use]
     pub fn keeps_out(&self, pod: Repelled<'_>) -> bool {
         self.is_of_namespace(pod.namespace, pod.namespace_labels)
@@ -88,20 +88,19 @@ pub struct Repulsions {
 #[derive(Debug, Default)]
 struct Inner {
     pods: HashMap<Key, Entry>,
-    /// By the term in words: pods of one Deployment share theirs.
+    /// Terms by their text: pods of one Deployment share theirs.
     terms: BTreeMap<String, Term>,
 }
 
 #[derive(Debug)]
 struct Term {
     repulsion: Arc<Repulsion>,
-    /// Pods by node.
+    /// Number of pods by node.
     nodes: BTreeMap<Arc<str>, usize>,
 }
 
 impl Repulsions {
-    /// Takes a pod as the watch shows it. Gives the terms that now keep pods out
-    /// of more or less.
+    /// Stores a pod as the watch shows it. Returns the terms whose domains change.
     pub fn apply(&self, key: &Key, pod: &SlimPod) -> Vec<Arc<Repulsion>> {
         let entry = entry(pod);
         let mut inner = self.inner.write();
@@ -115,7 +114,7 @@ impl Repulsions {
         changed
     }
 
-    /// The pod is gone. Gives the terms that keep pods out of less.
+    /// Removes a pod. Returns the terms whose domains change.
     pub fn delete(&self, key: &Key) -> Vec<Arc<Repulsion>> {
         if !self.inner.read().pods.contains_key(key) {
             return Vec::new();
@@ -123,8 +122,7 @@ impl Repulsions {
         self.inner.write().remove(key)
     }
 
-    /// True if there is a term that may keep pods of that namespace out, by
-    /// their labels.
+    /// True if any term may repel pods of that namespace, depending on their labels.
     #[must_use]
     pub fn concern(&self, namespace: &str, labels: &BTreeMap<String, String>) -> bool {
         let inner = self.inner.read();
@@ -132,7 +130,7 @@ impl Repulsions {
         terms.any(|t| t.repulsion.is_of_namespace(namespace, labels))
     }
 
-    /// Terms that a pod on the node has: its labels say of what they keep out.
+    /// Terms of the pods on a node: the node's labels determine their domains.
     #[must_use]
     pub fn on(&self, node: &str) -> Vec<Arc<Repulsion>> {
         let inner = self.inner.read();
@@ -140,7 +138,7 @@ impl Repulsions {
         there.map(|t| t.repulsion.clone()).collect()
     }
 
-    /// What the pod is kept out of. `label` is the value of a node's label.
+    /// Domains that are closed to the pod. `label` returns the value of a node's label.
     #[must_use]
     pub fn domains(
         &self,
@@ -207,8 +205,8 @@ impl Inner {
     }
 }
 
-/// What a pod keeps others out with. None: nothing, it has no node yet, has
-/// ended, or is ours (what we place has no such terms).
+/// The node and the terms of a pod. None if it repels no pods: it has no such term, has no node
+/// yet, has ended, or belongs to a TrainingJob, whose pods have no such terms.
 fn entry(pod: &SlimPod) -> Option<Entry> {
     let required = &pod.spec.affinity.pod_anti_affinity.required;
     let over = matches!(pod.status.phase.as_deref(), Some("Succeeded" | "Failed"));
@@ -282,7 +280,7 @@ mod tests {
             json!([term])
         };
         for (more, namespace, app, kept_out) in [
-            // Without a word about namespaces: those of its own.
+            // A term without namespaces applies to the pod's own namespace.
             (json!({}), "db", "llm", true),
             (json!({}), "team-a", "llm", false),
             (json!({}), "db", "other", false),
@@ -309,7 +307,7 @@ mod tests {
             ),
             (json!({"labelSelector": {}}), "db", "anything", true),
             (json!({"labelSelector": null}), "db", "llm", false),
-            // The node is in no domain of that kind.
+            // The node has no label of that key.
             (json!({"topologyKey": "rack"}), "db", "llm", false),
         ] {
             let seen = domains(&with(term(more.clone())), namespace, app);

@@ -1,5 +1,5 @@
-//! Only what is read of the objects that there are many of: decoding a full
-//! Pod costs four times as much and ten times the memory.
+//! Types that hold only the fields that Trellis reads, for kinds with many objects: to decode a
+//! full Pod costs four times as much time and ten times the memory.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use trellis_api::names;
 
-/// Metadata without `managedFields`, which is most of it.
+/// Metadata without `managedFields`, which are most of it.
 #[derive(Deserialize, Clone, Debug, Default)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SlimMeta {
@@ -48,7 +48,7 @@ pub(super) fn slim<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectM
     })
 }
 
-/// Names and versions alone: of kinds whose labels and annotations nobody reads.
+/// Only names and versions, for kinds whose labels and annotations are not read.
 pub(super) fn bare<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
     let meta = SlimMeta::deserialize(deserializer)?;
     Ok(ObjectMeta {
@@ -62,7 +62,7 @@ pub(super) fn bare<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectM
     })
 }
 
-/// A pod: where it is, what it asks for, how it does.
+/// A pod: node, resources and state.
 #[derive(Resource, Deserialize, Clone, Debug, Default)]
 #[resource(inherit = "core::Pod")]
 pub struct SlimPod {
@@ -77,7 +77,7 @@ pub struct SlimPod {
     pub status: SlimPodStatus,
 }
 
-/// The spec, and all of it where Trellis is to find a node for the pod: there are few of those.
+/// The spec, with its whole text if Trellis must find a node for the pod. There are few such pods.
 fn pod_spec<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SlimPodSpec, D::Error> {
     let raw = Box::<RawValue>::deserialize(deserializer)?;
     let mut spec: SlimPodSpec =
@@ -88,66 +88,65 @@ fn pod_spec<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SlimPodSpec, D
     Ok(spec)
 }
 
-/// What is read of a pod's spec.
+/// The fields of a pod's spec that Trellis reads.
 #[derive(Deserialize, Clone, Debug, Default)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SlimPodSpec {
-    /// Node that it is bound to.
+    /// Node that the pod is bound to.
     pub node_name: Option<String>,
     /// Containers.
     pub containers: Vec<SlimContainer>,
     /// Init containers and sidecars.
     pub init_containers: Vec<SlimContainer>,
-    /// What the runtime class adds.
+    /// Overhead that the runtime class adds.
     pub overhead: BTreeMap<String, Quantity>,
     /// Pod-level resources (KEP-2837).
     pub resources: SlimResources,
-    /// What it has against other pods.
+    /// Anti-affinity of the pod.
     pub affinity: SlimPodAffinity,
-    /// Taints that it tolerates.
+    /// Tolerations of the pod.
     pub tolerations: Vec<core::Toleration>,
-    /// The ServiceAccount that it runs as.
+    /// ServiceAccount of the pod.
     pub service_account_name: Option<String>,
-    /// Who is to find a node for it.
+    /// Name of the scheduler that places the pod.
     pub scheduler_name: Option<String>,
-    /// Its priority, as admission has found it.
+    /// Priority of the pod, as set by admission.
     pub priority: Option<i32>,
-    /// Seconds that it is given to stop.
+    /// Termination grace period, in seconds.
     pub termination_grace_period_seconds: Option<i64>,
-    /// Seconds that it may run.
+    /// Longest run time, in seconds.
     pub active_deadline_seconds: Option<i64>,
-    /// All of the spec, as the API server writes it, of a pod that has no node and is to have one
-    /// by Trellis.
+    /// Text of the whole spec, for a pod without a node that Trellis must place.
     #[serde(skip)]
     pub to_be_placed: Option<Box<RawValue>>,
 }
 
-/// What is read of a pod's affinity.
+/// The fields of a pod's affinity that Trellis reads.
 #[derive(Deserialize, Clone, Debug, Default)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SlimPodAffinity {
-    /// Pods that it is not to be beside.
+    /// Anti-affinity to other pods.
     pub pod_anti_affinity: SlimPodAntiAffinity,
 }
 
-/// What is read of a pod's anti-affinity.
+/// The fields of a pod's anti-affinity that Trellis reads.
 #[derive(Deserialize, Clone, Debug, Default)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SlimPodAntiAffinity {
-    /// The terms that must hold.
+    /// The required terms.
     #[serde(rename = "requiredDuringSchedulingIgnoredDuringExecution")]
     pub required: Vec<core::PodAffinityTerm>,
 }
 
-/// What is read of a container.
+/// The fields of a container that Trellis reads.
 #[derive(Deserialize, Clone, Debug, Default)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SlimContainer {
-    /// Its name.
+    /// Name of the container.
     pub name: String,
-    /// Its image.
+    /// Image of the container.
     pub image: Option<String>,
-    /// What it asks for.
+    /// Requests and limits of the container.
     pub resources: SlimResources,
     /// `Always` makes an init container a sidecar (KEP-753).
     pub restart_policy: Option<String>,
@@ -163,17 +162,17 @@ pub struct SlimResources {
     pub limits: BTreeMap<String, Quantity>,
 }
 
-/// What is read of a pod's status.
+/// The fields of a pod's status that Trellis reads.
 #[derive(Deserialize, Clone, Debug, Default)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SlimPodStatus {
     /// Pending, Running, Succeeded, Failed, Unknown.
     pub phase: Option<String>,
-    /// Why it failed, where the kubelet says so for the pod as a whole.
+    /// Why the pod failed, if the kubelet reports it for the whole pod.
     pub reason: Option<String>,
-    /// The same in words.
+    /// The reason in words.
     pub message: Option<String>,
-    /// When the kubelet took it.
+    /// When the kubelet accepted the pod.
     pub start_time: Option<Time>,
     /// Conditions.
     pub conditions: Vec<SlimCondition>,
@@ -181,10 +180,9 @@ pub struct SlimPodStatus {
     pub container_statuses: Vec<SlimContainerStatus>,
     /// Init containers and sidecars.
     pub init_container_statuses: Vec<SlimContainerStatus>,
-    /// Resources of the pod as a whole that the kubelet has set aside
-    /// (KEP-5419). None: not told.
+    /// Resources that the kubelet has allocated to the whole pod (KEP-5419). None if not reported.
     pub allocated_resources: Option<BTreeMap<String, Quantity>>,
-    /// Resources that the pod as a whole runs with (KEP-5419). None: not told.
+    /// Resources that the whole pod runs with (KEP-5419). None if not reported.
     pub resources: Option<SlimActual>,
 }
 
@@ -192,16 +190,16 @@ pub struct SlimPodStatus {
 #[derive(Deserialize, Clone, Debug, Default)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SlimCondition {
-    /// Its type.
+    /// Type of the condition.
     #[serde(rename = "type")]
     pub type_: String,
     /// True, False, Unknown.
     pub status: String,
-    /// Its reason.
+    /// Reason of the condition.
     pub reason: Option<String>,
-    /// The same in words.
+    /// The reason in words.
     pub message: Option<String>,
-    /// Since when it is so.
+    /// When the status last changed.
     pub last_transition_time: Option<Time>,
 }
 
@@ -209,57 +207,57 @@ pub struct SlimCondition {
 #[derive(Deserialize, Clone, Debug, Default)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SlimContainerStatus {
-    /// Name of the container: statuses come in an order of their own.
+    /// Name of the container: statuses are not in the order of the containers.
     pub name: String,
     /// Running, waiting or terminated.
     pub state: SlimState,
-    /// How often it was started again.
+    /// Number of restarts.
     pub restart_count: i32,
-    /// Resources that the kubelet has set aside (KEP-1287). None: not told.
+    /// Resources that the kubelet has allocated (KEP-1287). None if not reported.
     pub allocated_resources: Option<BTreeMap<String, Quantity>>,
-    /// Resources that the container runs with (KEP-1287). None: not told.
+    /// Resources that the container runs with (KEP-1287). None if not reported.
     pub resources: Option<SlimActual>,
 }
 
-/// What a container runs with.
+/// Resources that a container runs with.
 #[derive(Deserialize, Clone, Debug, Default)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SlimActual {
-    /// Requests by resource. None: not told.
+    /// Requests by resource. None if not reported.
     pub requests: Option<BTreeMap<String, Quantity>>,
 }
 
-/// One of three.
+/// The state of a container: one of the three fields is set.
 #[derive(Deserialize, Clone, Debug, Default)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SlimState {
-    /// It does not run yet.
+    /// The container does not run yet.
     pub waiting: Option<SlimWaiting>,
-    /// It runs.
+    /// The container runs.
     pub running: Option<SlimRunning>,
-    /// It has ended.
+    /// The container has ended.
     pub terminated: Option<SlimTerminated>,
 }
 
-/// A container that runs.
+/// State of a running container.
 #[derive(Deserialize, Clone, Debug, Default)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SlimRunning {
-    /// Since when.
+    /// When the container started.
     pub started_at: Option<Time>,
 }
 
-/// What a container waits for.
+/// State of a waiting container.
 #[derive(Deserialize, Clone, Debug, Default)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SlimWaiting {
     /// Reason, such as ImagePullBackOff.
     pub reason: Option<String>,
-    /// The same in words.
+    /// The reason in words.
     pub message: Option<String>,
 }
 
-/// How a container ended.
+/// State of a container that has ended.
 #[derive(Deserialize, Clone, Debug, Default)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SlimTerminated {
@@ -267,13 +265,13 @@ pub struct SlimTerminated {
     pub exit_code: i32,
     /// Reason, such as OOMKilled.
     pub reason: Option<String>,
-    /// What it left as its last words.
+    /// The termination message.
     pub message: Option<String>,
-    /// When.
+    /// When the container ended.
     pub finished_at: Option<Time>,
 }
 
-/// A node: what it offers, and whether it is well.
+/// A node: allocatable resources, taints and conditions.
 #[derive(Resource, Deserialize, Clone, Debug, Default)]
 #[resource(inherit = "core::Node")]
 pub struct SlimNode {
@@ -288,28 +286,28 @@ pub struct SlimNode {
     pub status: SlimNodeStatus,
 }
 
-/// What is read of a node's spec.
+/// The fields of a node's spec that Trellis reads.
 #[derive(Deserialize, Clone, Debug, Default)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SlimNodeSpec {
-    /// Cordoned.
+    /// True if the node is cordoned.
     pub unschedulable: bool,
     /// Taints.
     pub taints: Vec<core::Taint>,
 }
 
-/// What is read of a node's status.
+/// The fields of a node's status that Trellis reads.
 #[derive(Deserialize, Clone, Debug, Default)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SlimNodeStatus {
-    /// What pods may use.
+    /// Resources that pods may use.
     pub allocatable: BTreeMap<String, Quantity>,
     /// Conditions.
     pub conditions: Vec<SlimCondition>,
 }
 
 impl SlimNode {
-    /// True if the kubelet says that it is ready.
+    /// True if the kubelet reports the node ready.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.status
@@ -319,7 +317,7 @@ impl SlimNode {
     }
 }
 
-/// A namespace: its labels, and whether it is going.
+/// A namespace: its labels, and whether it is being deleted.
 #[derive(Resource, Deserialize, Clone, Debug, Default)]
 #[resource(inherit = "core::Namespace")]
 pub struct SlimNamespace {
@@ -328,8 +326,7 @@ pub struct SlimNamespace {
     pub metadata: ObjectMeta,
 }
 
-/// A NetworkPolicy. Its spec is compared as a whole, and by the way it is written
-/// takes a sixth of the memory.
+/// A NetworkPolicy. Its spec is compared as a whole; as text it takes a sixth of the memory.
 #[derive(Resource, Serialize, Deserialize, Clone, Debug)]
 #[resource(inherit = "networking::NetworkPolicy")]
 pub struct SlimNetworkPolicy {
@@ -350,12 +347,12 @@ pub struct SlimConfigMap {
     pub metadata: ObjectMeta,
     /// Data, as the API server writes it.
     pub data: Option<Box<RawValue>>,
-    /// Data that is no text. We write none.
+    /// Binary data. Trellis writes none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub binary_data: Option<Box<RawValue>>,
 }
 
-/// A Service: what a NetworkPolicy needs of it.
+/// A Service: the fields that a NetworkPolicy needs.
 #[derive(Resource, Serialize, Deserialize, Clone, Debug, Default)]
 #[resource(inherit = "core::Service")]
 pub struct SlimService {

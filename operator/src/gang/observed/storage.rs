@@ -1,5 +1,5 @@
-//! Claims, volumes and their classes, as far as they say where a pod may run, and which of
-//! them are for each other.
+//! Claims, volumes and storage classes, as far as they determine where a pod may run and which
+//! volumes fit which claims.
 
 mod claim;
 mod class;
@@ -18,8 +18,8 @@ use trellis_api::{Quantity, names};
 
 /// The annotation of a claim that names the node for which its volume is to be provisioned.
 pub const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
-/// The annotation of a volume whose claim no user has chosen: the controller manager may part
-/// the two again.
+/// The annotation of a volume whose claim was chosen by the controller manager and not by a user:
+/// the controller manager may unbind it again.
 pub const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
 
 fn amount(amounts: &BTreeMap<String, RawQuantity>) -> Option<Amount> {
@@ -33,7 +33,7 @@ fn annotation<'a>(meta: &'a ObjectMeta, key: &str) -> Option<&'a str> {
     meta.annotations.as_ref()?.get(key).map(String::as_str)
 }
 
-/// Of the annotations those of binding alone.
+/// Drops all annotations but those of binding.
 fn binding(mut meta: ObjectMeta) -> ObjectMeta {
     let mut annotations: BTreeMap<_, _> = meta.annotations.take().unwrap_or_default();
     annotations

@@ -1,4 +1,4 @@
-//! What makes a node unfit for new pods though its kubelet says that it is ready.
+//! Rules by which a node is unfit for new pods although its kubelet reports it ready.
 
 use std::time::Duration;
 
@@ -24,49 +24,50 @@ const CONDITIONS: [&str; 16] = [
     "NVSwitchDown",
     "CSPMaintenance",
 ];
-/// What NVSentinel labels a node with that it has taken out of use.
+/// Labels of nodes that NVSentinel has taken out of use.
 const LABELS: [&str; 2] = [
     "dgxc.nvidia.com/nvsentinel-state=quarantined",
     "dgxc.nvidia.com/nvsentinel-state=draining",
 ];
-/// The taint by which an administrator says that a node is off (KEP-2268).
+/// The taint with which an administrator declares a node out of service (KEP-2268).
 const TAINTS: [&str; 1] = ["node.kubernetes.io/out-of-service"];
 
-/// As the node lifecycle controller has it by default.
+/// Default of the node lifecycle controller.
 const THRESHOLD: f64 = 0.55;
-/// As the node lifecycle controller has it by default: a node each 10 seconds.
+/// Default of the node lifecycle controller: one node every 10 seconds.
 const RATE: f64 = 0.1;
 
-/// What nodes bear that get no new pods, whatever those tolerate, and whose pods are stopped.
+/// Signs of unhealthy nodes, which get no new pods, whatever their tolerations, and whose pods are
+/// evicted.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Unhealthy {
-    /// Node conditions that are bad where they are True: nothing new is placed there, and
-    /// gangs that have pods there are stopped and placed elsewhere.
+    /// Node conditions that mark a node as unhealthy while they are True: it gets no new pods, and
+    /// its gangs are evicted and placed elsewhere.
     #[arg(long = "unhealthy-conditions", value_name = "TYPE,...", value_delimiter = ',',
         default_values_t = owned(&CONDITIONS))]
     conditions: Vec<String>,
-    /// Node labels of nodes that nothing new is placed on, and that gangs leave.
+    /// Node labels that mark a node as unhealthy: it gets no new pods, and its gangs are evicted.
     #[arg(long = "unhealthy-labels", value_name = "KEY=VALUE,...", value_delimiter = ',',
         default_values_t = owned(&LABELS), value_parser = label)]
     labels: Vec<String>,
-    /// Keys of taints of nodes that nothing new is placed on, whatever is tolerated, and
-    /// that gangs leave.
+    /// Keys of taints that mark a node as unhealthy: it gets no new pods, whatever their
+    /// tolerations, and its gangs are evicted.
     #[arg(long = "unhealthy-taints", value_name = "KEY,...", value_delimiter = ',',
         default_values_t = owned(&TAINTS))]
     taints: Vec<String>,
-    /// Share of a zone's nodes, of those with devices or of those without, from which on no
-    /// gang leaves: so many unhealthy ones at once, and more than two, may be a fault of
-    /// whoever declares them unhealthy.
+    /// Share of unhealthy nodes in a zone, among its nodes with GPUs or among the others, from
+    /// which on no gang is evicted if more than two are unhealthy: the component that declares
+    /// nodes unhealthy may be broken.
     #[arg(long = "unhealthy-zone-threshold", value_name = "SHARE", default_value_t = THRESHOLD,
         value_parser = share)]
     zone_threshold: f64,
-    /// Unhealthy nodes that gangs leave in a second, in each zone.
+    /// Unhealthy nodes per second whose gangs are evicted, in each zone.
     #[arg(long = "node-eviction-rate", value_name = "NODES", default_value_t = RATE,
         value_parser = rate)]
     eviction_rate: f64,
 }
 
-/// A share of more than nothing.
+/// Parses a share above 0.
 fn share(text: &str) -> Result<f64, String> {
     let share = text
         .parse()
@@ -75,14 +76,14 @@ fn share(text: &str) -> Result<f64, String> {
     share.ok_or_else(|| "must be more than 0 and at most 1, such as 0.55".to_owned())
 }
 
-/// From one node a day to a thousand a second.
+/// Parses a rate from one node a day to a thousand a second.
 fn rate(text: &str) -> Result<f64, String> {
     let rate = text.parse().ok();
     let rate = rate.filter(|rate| (0.000_01..=1000.0).contains(rate));
     rate.ok_or_else(|| "must be 0.00001 to 1000 nodes a second, such as 0.1".to_owned())
 }
 
-/// A label as kubectl writes it. Nothing at all is fine: then none counts.
+/// Parses a label as kubectl writes it. An empty text stands for no label.
 fn label(text: &str) -> Result<String, String> {
     match text.split_once('=') {
         Some((key, _)) if !key.is_empty() => Ok(text.to_owned()),
@@ -111,7 +112,7 @@ impl Default for Unhealthy {
 }
 
 impl Unhealthy {
-    /// How fast gangs leave such nodes, and when not.
+    /// Pace at which gangs on unhealthy nodes are evicted.
     #[must_use]
     pub fn pace(&self) -> Pace {
         let seconds = self.eviction_rate.recip();
@@ -121,8 +122,8 @@ impl Unhealthy {
         }
     }
 
-    /// Why nothing new is placed on the node: what it is a node with. The first
-    /// that holds, in the order of the lists. None: nothing of this.
+    /// Why the node is unhealthy: the first sign that it has, in the order of the lists. None if it
+    /// has none.
     #[must_use]
     pub fn why(&self, node: &SlimNode) -> Option<String> {
         let is_true = |type_: &&String| {

@@ -53,7 +53,7 @@ fn from_a_share_on_that_is_more_than_two_nobody_leaves() {
     }
 }
 
-/// Leaves the node if that may be.
+/// Evicts the node if that is allowed.
 fn leave(all: &mut Disruption, node: &str, now: Instant) -> Leave {
     let leave = all.may_leave(node, now);
     assert_eq!(all.may_leave(node, now), leave, "to ask takes no turn");
@@ -69,7 +69,7 @@ fn nodes_are_left_one_after_the_other_and_each_for_good() {
     let at = |seconds: u64| begin + Duration::from_secs(seconds);
     let mut all = with(10, 3);
     assert_eq!(leave(&mut all, "1", at(0)), Leave::Now);
-    // All of its gangs, and again if a write has failed.
+    // All gangs on the node may be evicted, also again after a failed write.
     assert_eq!(leave(&mut all, "1", at(0)), Leave::Now);
     assert_eq!(
         leave(&mut all, "0", at(4)),
@@ -80,17 +80,17 @@ fn nodes_are_left_one_after_the_other_and_each_for_good() {
         leave(&mut all, "2", at(11)),
         Leave::After(Duration::from_secs(9))
     );
-    // Another zone has a pace of its own.
+    // Another zone has its own pause.
     all.apply("b", zone("b"), true);
     assert_eq!(leave(&mut all, "b", at(11)), Leave::Now);
-    // One that was left is well again: the next time is another.
+    // The evicted node was healthy in between: it must wait again.
     all.apply("1", zone("a"), false);
     all.apply("1", zone("a"), true);
     assert_eq!(
         leave(&mut all, "1", at(12)),
         Leave::After(Duration::from_secs(8))
     );
-    // A well one is none of our business.
+    // A healthy node is not evicted.
     assert_eq!(leave(&mut all, "9", at(60)), Leave::After(PACE.interval));
     assert_eq!(leave(&mut all, "2", at(60)), Leave::Now);
 }
@@ -110,7 +110,7 @@ fn that_a_zone_turns_is_told_once_each_way() {
     let turned = all.apply("1", zone("a"), false);
     assert_eq!(turned.len(), 1);
     assert!(!turned[0].disrupted);
-    // Where an unhealthy node moves to another zone it counts there.
+    // An unhealthy node that moves to another zone counts there.
     for node in ["x", "y"] {
         all.apply(node, zone("b"), true);
     }
@@ -133,10 +133,10 @@ fn nodes_with_gpus_are_a_zone_of_their_own() {
     assert_ne!(of(json!({}), gpu.clone()), bare);
     assert_ne!(of(labels.clone(), gpu.clone()), of(json!({}), gpu.clone()));
     assert_eq!(of(labels.clone(), gpu.clone()).name.as_deref(), Some("a"));
-    // A cloud's own, of nodes that have no GPU.
+    // A cloud provider's resource on nodes without GPUs.
     let cpu = json!({"cpu": "8", "vpc.example.com/pod-eni": "38"});
     assert_eq!(of(json!({}), cpu), bare);
-    // Of a cluster that was upgraded, some nodes bear the old labels, some both.
+    // In a cluster that was upgraded, some nodes have the old labels and some both.
     let both = json!({
         "topology.kubernetes.io/zone": "a", "failure-domain.beta.kubernetes.io/zone": "a",
     });
@@ -146,7 +146,7 @@ fn nodes_with_gpus_are_a_zone_of_their_own() {
 }
 
 proptest! {
-    /// The counts are those of the nodes, and a zone's state is told whenever it changes.
+    /// The counts match the nodes, and each change of a zone's state is reported.
     #[test]
     fn counts_are_those_of_the_nodes(
         steps in proptest::collection::vec((0_u8..12, 0_u8..3, 0_u8..3), 1..80),

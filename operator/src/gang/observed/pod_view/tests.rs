@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// The start of a minute in which all of it happens.
+/// A time in the hour of the test.
 fn at(minute: u32) -> String {
     format!("2026-01-01T00:{minute:02}:00Z")
 }
@@ -19,7 +19,7 @@ fn no_image(name: &str) -> Value {
     json!({"name": name, "state": {"waiting": {"reason": "ImagePullBackOff"}}})
 }
 
-/// Since when the container that is stuck was to start. Of the init containers `s` is a sidecar.
+/// Time from which the stuck container could have started. The init container `s` is a sidecar.
 fn since(inits: &[&str], init_statuses: &[Value], mains: &[Value], more: Value) -> Option<String> {
     let inits = inits.iter().map(|name| match *name {
         "s" => json!({"name": name, "restartPolicy": "Always"}),
@@ -47,7 +47,7 @@ fn an_image_is_waited_for_from_when_its_container_was_to_start() {
     let waiting = || json!({"name": "main", "state": {"waiting": {"reason": "PodInitializing"}}});
     let first = since(&["a", "b"], &[no_image("a")], &[waiting()], none());
     assert_eq!(first, Some(at(0)));
-    // Statuses stand in an order of their own.
+    // Statuses are not in the order of the containers.
     let second = [no_image("b"), ended("a", 20)];
     let second = since(&["a", "b"], &second, &[waiting()], none());
     assert_eq!(second, Some(at(20)));
@@ -60,7 +60,7 @@ fn an_image_is_waited_for_from_when_its_container_was_to_start() {
 fn behind_a_sidecar_the_next_is_to_start_once_that_runs() {
     let of = |sidecar: Value| since(&["s", "b"], &[sidecar, no_image("b")], &[], json!({}));
     assert_eq!(of(runs("s", 7, 0)), Some(at(7)));
-    // One that starts again and again would have it start later and later.
+    // A sidecar that restarts again and again must not delay that time.
     assert_eq!(of(runs("s", 7, 1)), Some(at(0)));
 }
 
@@ -73,7 +73,7 @@ fn the_main_containers_are_to_start_once_the_pod_is_initialized() {
     };
     let of = |more: Value| since(&["a"], &[ended("a", 30)], &[no_image("main")], more);
     assert_eq!(of(condition("True")), Some(at(31)));
-    // A kubelet that has not said so yet.
+    // The kubelet has not reported it yet.
     assert_eq!(of(condition("False")), Some(at(30)));
     assert_eq!(of(json!({})), Some(at(30)));
     let alone = since(&[], &[], &[no_image("main")], json!({}));

@@ -1,4 +1,4 @@
-//! Claims: which volume one has, or what it asks of one.
+//! Claims: their volumes, or their requirements for a volume.
 
 use std::collections::BTreeMap;
 
@@ -17,11 +17,11 @@ use crate::gang::observed::slim::slim;
 /// The volume mode of a claim that names none.
 const FILESYSTEM: &str = "Filesystem";
 
-/// A PersistentVolumeClaim: which volume it has, or what it asks of one.
+/// A PersistentVolumeClaim: its volume, or its requirements for one.
 #[derive(Resource, Deserialize, Clone, Debug, Default)]
 #[resource(inherit = "core::PersistentVolumeClaim")]
 pub struct SlimClaim {
-    /// Metadata, with its owner; of the annotations those of binding.
+    /// Metadata with the owner, and only the annotations of binding.
     #[serde(deserialize_with = "owned")]
     pub metadata: ObjectMeta,
     /// Spec.
@@ -32,31 +32,31 @@ pub struct SlimClaim {
     pub status: SlimClaimStatus,
 }
 
-/// What is read of a claim's spec.
+/// The fields of a claim's spec that Trellis reads.
 #[derive(Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SlimClaimSpec {
-    /// Its volume.
+    /// Name of the bound volume.
     pub volume_name: String,
-    /// Its class.
+    /// StorageClass of the claim.
     pub storage_class_name: Option<String>,
-    /// What it asks for.
+    /// Requested storage.
     pub resources: SlimStorageRequests,
-    /// How it is mounted.
+    /// Access modes of the claim.
     pub access_modes: Vec<String>,
-    /// Labels of its volume.
+    /// Selector for labels of the volume.
     pub selector: Option<LabelSelector>,
     /// Filesystem or Block.
     pub volume_mode: Option<String>,
-    /// Its VolumeAttributesClass.
+    /// VolumeAttributesClass of the claim.
     pub volume_attributes_class_name: Option<String>,
 }
 
-/// How much a claim asks for.
+/// Requested storage of a claim.
 #[derive(Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(default)]
 pub struct SlimStorageRequests {
-    /// By resource: there is one, `storage`.
+    /// Requests by resource: there is one, `storage`.
     pub requests: BTreeMap<String, RawQuantity>,
 }
 
@@ -78,7 +78,7 @@ impl From<core::PersistentVolumeClaimSpec> for SlimClaimSpec {
 }
 
 impl SlimClaimSpec {
-    /// True if both ask for the same volumes, however it is written.
+    /// True if both have equal requirements, whatever the spelling of their quantities.
     #[must_use]
     pub fn asks_as(&self, other: &Self) -> bool {
         let mode = |c: &Self| c.volume_mode.clone().unwrap_or(FILESYSTEM.to_owned());
@@ -91,7 +91,7 @@ impl SlimClaimSpec {
     }
 }
 
-/// What is read of a claim's status.
+/// The fields of a claim's status that Trellis reads.
 #[derive(Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SlimClaimStatus {
@@ -100,56 +100,56 @@ pub struct SlimClaimStatus {
 }
 
 impl SlimClaim {
-    /// The name of its class; empty where it has none.
+    /// Name of the claim's class, empty if it has none.
     #[must_use]
     pub fn class(&self) -> &str {
         self.spec.storage_class_name.as_deref().unwrap_or_default()
     }
 
-    /// True if it has its volume.
+    /// True if the claim is bound to a volume.
     #[must_use]
     pub fn is_bound(&self) -> bool {
         self.status.phase == "Bound" && !self.spec.volume_name.is_empty()
     }
 
-    /// True if it is neither bound nor about to be.
+    /// True if the claim has no volume and has not lost one.
     #[must_use]
     pub fn is_free(&self) -> bool {
         self.spec.volume_name.is_empty() && self.status.phase != "Lost"
     }
 
-    /// How much it asks for. None: what is no quantity.
+    /// Requested bytes. None if the quantity does not parse.
     #[must_use]
     pub fn amount(&self) -> Option<Amount> {
         amount(&self.spec.resources.requests)
     }
 
-    /// True if it asks for this access mode.
+    /// True if the claim requests this access mode.
     #[must_use]
     pub fn has_mode(&self, mode: &str) -> bool {
         self.spec.access_modes.iter().any(|m| m == mode)
     }
 
-    /// The node for which its volume is to be provisioned.
+    /// The node for which the claim's volume is to be provisioned.
     #[must_use]
     pub fn selected_node(&self) -> Option<&str> {
         annotation(&self.metadata, SELECTED_NODE)
     }
 
-    /// The plan for which that node was selected, where it was one of ours.
+    /// The plan for which that node was selected. None if another scheduler has selected it.
     #[must_use]
     pub fn plan(&self) -> Option<&str> {
         annotation(&self.metadata, names::PLAN)
     }
 
-    /// The pod whose own it is: made with it, and gone with it (KEP-1698).
+    /// The pod that owns an ephemeral claim: the claim is created and deleted with it (KEP-1698).
     #[must_use]
     pub fn pod(&self) -> Option<&OwnerReference> {
         let mut owners = self.metadata.owner_references.iter().flatten();
         owners.find(|o| o.controller == Some(true) && o.kind == "Pod" && o.api_version == "v1")
     }
 
-    /// True if both look the same to whoever mounts the claim.
+    /// True if both are equal for the pods that mount the claim.
     #[must_use]
     pub fn is_like(&self, other: &Self) -> bool {
         let read = |c: &Self| {

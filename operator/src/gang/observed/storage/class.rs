@@ -1,4 +1,4 @@
-//! Classes: when claims of one are bound, and to what.
+//! StorageClasses: when their claims are bound, and to which volumes.
 
 use std::borrow::Borrow;
 use std::cmp::Reverse;
@@ -12,54 +12,54 @@ use serde::{Deserialize, Deserializer};
 use super::annotation;
 use crate::gang::observed::slim::slim;
 
-/// The annotations of the class that claims have that name none; the second is that of old.
+/// The annotations that mark the default class; the second is the old name.
 const DEFAULT_CLASS: [&str; 2] = [
     "storageclass.kubernetes.io/is-default-class",
     "storageclass.beta.kubernetes.io/is-default-class",
 ];
-/// The provisioner of classes that provision nothing.
+/// The provisioner of classes that provision no volumes.
 const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
 
-/// A StorageClass: when its claims are bound, and to what.
+/// A StorageClass: when its claims are bound, and to which volumes.
 #[derive(Resource, Deserialize, Clone, Debug, Default)]
 #[resource(inherit = "storage::StorageClass")]
 #[serde(rename_all = "camelCase")]
 pub struct SlimStorageClass {
-    /// Metadata; of the annotations those that make it the default.
+    /// Metadata, and only the annotations that mark the default class.
     #[serde(deserialize_with = "default_or_not")]
     pub metadata: ObjectMeta,
     /// Immediate or WaitForFirstConsumer.
     #[serde(default)]
     pub volume_binding_mode: Option<String>,
-    /// Who provisions its volumes.
+    /// Provisioner of the class's volumes.
     #[serde(default)]
     pub provisioner: String,
-    /// Where they can be provisioned: one of the terms must match. None: anywhere.
+    /// Where volumes can be provisioned: one of the terms must match. None for all nodes.
     #[serde(default)]
     pub allowed_topologies: Option<Vec<core::TopologySelectorTerm>>,
 }
 
 impl SlimStorageClass {
-    /// True if its claims are bound where their first pod is placed.
+    /// True if claims are bound when their first pod is placed.
     #[must_use]
     pub fn binds_late(&self) -> bool {
         self.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer")
     }
 
-    /// True if volumes of it can be provisioned.
+    /// True if volumes of the class can be provisioned.
     #[must_use]
     pub fn provisions(&self) -> bool {
         !self.provisioner.is_empty() && self.provisioner != NO_PROVISIONER
     }
 
-    /// True if claims that name no class have it.
+    /// True if the class is a default for claims that name none.
     #[must_use]
     pub fn is_default(&self) -> bool {
         let is_set = |key: &&str| annotation(&self.metadata, key) == Some("true");
         DEFAULT_CLASS.iter().any(is_set)
     }
 
-    /// True if both bind alike.
+    /// True if both bind in the same way.
     #[must_use]
     pub fn is_like(&self, other: &Self) -> bool {
         self.volume_binding_mode == other.volume_binding_mode
@@ -69,7 +69,7 @@ impl SlimStorageClass {
     }
 }
 
-/// The class of claims that name none: of several defaults the youngest, then the first by name
+/// The class of claims that name none: the youngest default, then the first by name
 /// (`GetDefaultClass` of the admission plugin DefaultStorageClass).
 #[must_use]
 pub fn default_class<S: Borrow<SlimStorageClass>>(

@@ -1,4 +1,4 @@
-//! Volumes: which nodes reach one, whose it is, and what it offers.
+//! Volumes: the nodes that reach them, their claims and their properties.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use trellis_api::quantity::Amount;
 use super::{amount, annotation, binding};
 use crate::gang::observed::slim::slim;
 
-/// The labels that keep a volume to a zone or region (kube-scheduler's VolumeZone).
+/// The labels that restrict a volume to a zone or region (kube-scheduler's VolumeZone).
 pub const ZONE_LABELS: [&str; 4] = [
     "failure-domain.beta.kubernetes.io/region",
     "failure-domain.beta.kubernetes.io/zone",
@@ -21,11 +21,11 @@ pub const ZONE_LABELS: [&str; 4] = [
     "topology.kubernetes.io/zone",
 ];
 
-/// A PersistentVolume: which nodes reach it, whose it is, and what it offers.
+/// A PersistentVolume: the nodes that reach it, its claim and its properties.
 #[derive(Resource, Deserialize, Clone, Debug, Default)]
 #[resource(inherit = "core::PersistentVolume")]
 pub struct SlimVolume {
-    /// Metadata; of the annotations those of binding.
+    /// Metadata without owners, and only the annotations of binding.
     #[serde(deserialize_with = "of_nobody")]
     pub metadata: ObjectMeta,
     /// Spec.
@@ -36,27 +36,27 @@ pub struct SlimVolume {
     pub status: SlimVolumeStatus,
 }
 
-/// What is read of a volume's spec.
+/// The fields of a volume's spec that Trellis reads.
 #[derive(Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SlimVolumeSpec {
-    /// Nodes that reach it. None: all.
+    /// Nodes that reach the volume. None for all nodes.
     pub node_affinity: Option<core::VolumeNodeAffinity>,
-    /// The claim that has it.
+    /// The claim that holds the volume, or for which it is reserved.
     pub claim_ref: Option<SlimClaimRef>,
-    /// Its class.
+    /// StorageClass of the volume.
     pub storage_class_name: Option<String>,
-    /// How much it holds: there is one resource, `storage`.
+    /// Capacity: there is one resource, `storage`.
     pub capacity: BTreeMap<String, RawQuantity>,
-    /// How it can be mounted.
+    /// Access modes of the volume.
     pub access_modes: Vec<String>,
     /// Filesystem or Block.
     pub volume_mode: Option<String>,
-    /// Its VolumeAttributesClass.
+    /// VolumeAttributesClass of the volume.
     pub volume_attributes_class_name: Option<String>,
 }
 
-/// What is read of a volume's status.
+/// The fields of a volume's status that Trellis reads.
 #[derive(Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SlimVolumeStatus {
@@ -64,44 +64,44 @@ pub struct SlimVolumeStatus {
     pub phase: String,
 }
 
-/// The name of a claim.
+/// A reference to a claim.
 #[derive(Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(default)]
 pub struct SlimClaimRef {
-    /// Its namespace.
+    /// Namespace of the claim.
     pub namespace: String,
-    /// Its name.
+    /// Name of the claim.
     pub name: String,
-    /// Its uid. None: whoever chose the claim by hand does not say.
+    /// Uid of the claim. None in a reference that a user wrote by hand.
     pub uid: Option<String>,
 }
 
 impl SlimVolume {
-    /// Its name.
+    /// Name of the volume.
     #[must_use]
     pub fn name(&self) -> &str {
         self.metadata.name.as_deref().unwrap_or_default()
     }
 
-    /// The name of its class; empty where it has none.
+    /// Name of the volume's class, empty if it has none.
     #[must_use]
     pub fn class(&self) -> &str {
         self.spec.storage_class_name.as_deref().unwrap_or_default()
     }
 
-    /// How much it holds. None: what is no quantity.
+    /// Capacity in bytes. None if the quantity does not parse.
     #[must_use]
     pub fn amount(&self) -> Option<Amount> {
         amount(&self.spec.capacity)
     }
 
-    /// The plan for which it was given its claim, where it was one of ours.
+    /// The plan that reserved the volume for its claim. None if Trellis did not.
     #[must_use]
     pub fn plan(&self) -> Option<&str> {
         annotation(&self.metadata, names::PLAN)
     }
 
-    /// True if both are reached from the same nodes by the same claims.
+    /// True if both are equal for the claims and nodes that may use them.
     #[must_use]
     pub fn is_like(&self, other: &Self) -> bool {
         let going = |v: &Self| v.metadata.deletion_timestamp.is_some();
