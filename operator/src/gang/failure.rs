@@ -1,4 +1,4 @@
-//! What ended an attempt, and whose fault it was.
+//! Finds out why an attempt ended, and whether its restart counts against the job or the cluster.
 
 use std::collections::BTreeSet;
 
@@ -13,44 +13,44 @@ use super::rules;
 use crate::gang::observed::{Leave, PodPhase, PodView};
 use crate::gang::plan_members;
 
-/// The first thing that went wrong with an attempt.
+/// The first failure of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// The pod.
+    /// The pod that failed.
     pub pod: String,
-    /// Its task group. Empty: it is no pod's.
+    /// The pod's task group. Empty if the failure is no pod's.
     pub group: String,
-    /// Its index in the group.
+    /// The pod's index in the group.
     pub index: Option<u32>,
-    /// Its node.
+    /// The pod's node.
     pub node: Option<String>,
-    /// Exit code of its container.
+    /// Exit code of the pod's container.
     pub exit_code: Option<i32>,
-    /// The last line that its container left.
+    /// The last line of the container's termination message.
     pub last_line: Option<String>,
     /// The reason.
     pub reason: Reason,
-    /// The kubelet's word for it.
+    /// The kubelet's reason.
     pub word: String,
-    /// The same in words.
+    /// The failure in words.
     pub message: String,
-    /// Whose fault it is.
+    /// The budget that a restart counts against.
     pub blame: Blame,
 }
 
-/// Whose fault it is: what a restart counts against.
+/// The budget that a restart counts against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blame {
-    /// The job's: `restart.limit`.
+    /// The job's budget: `restart.limit`.
     Job,
-    /// The cluster's: `restart.disruptionLimit`.
+    /// The cluster's budget: `restart.disruptionLimit`.
     Cluster,
-    /// Nobody's: what is missing may come.
+    /// No budget: a missing object may still be created.
     Nobody,
 }
 
 impl Fault {
-    /// A fault that is no pod's.
+    /// A failure that is no pod's.
     pub fn of_gang(reason: Reason, message: String, blame: Blame) -> Self {
         Self {
             pod: String::new(),
@@ -82,47 +82,47 @@ impl Fault {
     }
 }
 
-/// A rule that speaks of a failure: where it stands, and what it does.
+/// A restart rule that matches a failure: its position and its action.
 type Matched = (usize, RestartAction);
 
-/// An attempt, and what is known of its nodes.
+/// An attempt and the state of its nodes.
 #[derive(Clone, Copy)]
 pub struct Attempt<'a> {
-    /// Those of its pods that are looked at.
+    /// The pods of the attempt that are judged.
     pub pods: &'a [Named<'a>],
-    /// Its plan.
+    /// The plan of the attempt.
     pub plan: Option<&'a Plan>,
-    /// Those of its nodes that something is wrong with.
+    /// Nodes of the attempt that are lost or unhealthy.
     pub nodes: &'a Ailing<'a>,
-    /// Whether what runs on an unhealthy node leaves it now.
+    /// Tells whether the pods on an unhealthy node may be evicted now.
     pub leave: &'a dyn Fn(&str) -> Leave,
-    /// What failures do.
+    /// The job's rules for failures.
     pub rules: &'a [RestartRule],
-    /// The group of rank 0, where its success is the job's.
+    /// The group of rank 0, if its success is the job's success.
     pub leader: Option<&'a str>,
-    /// Some of its pods go on, or have succeeded: failures of others may be ignored.
+    /// True if some pods still run or have succeeded, so that failures of other pods may be
+    /// ignored.
     pub goes_on: bool,
-    /// Pods that nobody misses when they are gone.
+    /// Pods that have finished: their absence is no failure.
     pub finished: &'a Finished<'a>,
-    /// Pods that nobody misses since they are still to come.
+    /// Pods that are still to be created: their absence is no failure.
     pub awaited: &'a Awaited,
 }
 
-/// What is wrong with an attempt.
+/// The result of judging an attempt.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Diagnosis {
-    /// What ends it.
+    /// The failure that ends the attempt.
     pub fault: Option<Fault>,
-    /// An unhealthy node that it stays on for now.
+    /// An unhealthy node that the attempt stays on for now.
     pub stays: Option<(String, Leave)>,
 }
 
 impl Attempt<'_> {
-    /// What is wrong with it, if anything. A wave of failures has many
-    /// symptoms; what is most telling of its cause comes first: a lost node, an
-    /// unhealthy one, then a refusal, then a pod taken away, then a container's own
-    /// failure. So ranks that fail because their peer's node is gone do not cost the
-    /// user's budget.
+    /// Diagnoses the attempt. One failure often causes others, so the failure closest to the cause
+    /// wins: a lost node, an unhealthy node, a pod that the kubelet refused, a pod that was evicted
+    /// or deleted, then a container's own failure. So ranks that fail because their peer's node is
+    /// gone do not cost the user's budget.
     #[must_use]
     pub fn diagnose(&self) -> Diagnosis {
         let mut stays = None;
@@ -136,8 +136,7 @@ impl Attempt<'_> {
         Diagnosis { fault, stays }
     }
 
-    /// What is wrong with each of its pods that something is wrong with, and with those that are
-    /// gone.
+    /// The failure of each pod that has failed or is missing.
     pub fn faults(&self) -> impl Iterator<Item = Fault> {
         let of = |&(name, pod): &Named<'_>| {
             self.on_lost_node(name, pod)
@@ -160,7 +159,8 @@ impl Attempt<'_> {
         lost.then(|| Fault::of_pod((name, pod), Reason::NodeLost, message(), Blame::Cluster))
     }
 
-    /// A rank that failed there is the node's fault too, whenever others leave it.
+    /// A rank that failed on the node counts as the node's failure too, even if other pods leave
+    /// the node later.
     fn on_unhealthy_node(
         &self,
         name: &str,
@@ -184,7 +184,8 @@ impl Attempt<'_> {
         Some(fault)
     }
 
-    /// Of one that has ended by it, in the kubelet's words, which a rule may speak of.
+    /// Failure of a pod that is being evicted or deleted. If its container has ended, the kubelet's
+    /// reason is kept for the restart rules.
     fn taken_away(&self, name: &str, pod: &PodView) -> Option<Fault> {
         let taken = pod.disrupted || is_stopped(pod);
         if !taken || self.is_ignored(pod) {
@@ -203,8 +204,8 @@ impl Attempt<'_> {
         })
     }
 
-    /// The failure of a container. Of several the one that a rule speaks of, the first rule
-    /// first; then the one that ended first, which is most likely the cause of the others.
+    /// The failure of a container. If several have failed, the one with the first matching rule
+    /// wins; without a rule, the one that ended first, which most likely caused the others.
     fn own(&self) -> Option<Fault> {
         let failed = self.pods.iter().filter_map(|(name, pod)| {
             let PodPhase::Failed { at, .. } = &pod.phase else {
@@ -221,13 +222,13 @@ impl Attempt<'_> {
         first.map(|(_, fault)| fault)
     }
 
-    /// True of a pod that has failed, and whose failure does nothing.
+    /// True if the pod has failed and a rule ignores that failure.
     pub(super) fn is_ignored(&self, pod: &PodView) -> bool {
         let failed = self.by_rule("", pod);
         failed.is_some_and(|(_, rule)| self.ignores(pod, rule))
     }
 
-    /// The failure of a pod's container, and the rule that speaks of it.
+    /// The failure of a pod's container, and the rule that matches it.
     fn by_rule(&self, name: &str, pod: &PodView) -> Option<(Fault, Option<Matched>)> {
         let fault = own(name, pod)?;
         let rule = rules::matching(self.rules, &fault);
@@ -236,19 +237,19 @@ impl Attempt<'_> {
 
     fn ignores(&self, pod: &PodView, rule: Option<Matched>) -> bool {
         let says_so = rule.is_some_and(|(_, action)| action == RestartAction::Ignore);
-        // Nobody else's success would be the job's.
+        // The leader's failure is never ignored: no other pod's success is the job's.
         let leads = self.leader == Some(pod.group.as_str()) && pod.index == 0;
         says_so && !leads && self.goes_on
     }
 
-    /// Pods of the plan that are gone, and had not ended: someone deleted them.
+    /// Pods of the plan that are gone although they had not ended: another client has deleted them.
     fn missing(&self) -> impl Iterator<Item = Fault> {
         let planned = |plan: &Plan| {
             let counts = plan.assignments.iter().map(|a| a.count);
             counts.fold(0_i64, i64::saturating_add)
         };
         let there = i64::try_from(self.pods.len()).unwrap_or(i64::MAX);
-        // Names only when something is missing: the usual case costs one comparison.
+        // Names are compared only if a pod is missing: the usual case costs one comparison.
         let plan = self.plan.filter(|plan| there < planned(plan));
         let pods = plan.into_iter().flat_map(|_| self.pods);
         let present = pods.map(|(_, pod)| (pod.group.as_str(), pod.index));
@@ -273,8 +274,8 @@ impl Attempt<'_> {
     }
 }
 
-/// True of a pod that someone deletes, and that had not failed before: what it ends with then is
-/// how it takes being stopped.
+/// True if the pod is being deleted and had not failed before: its exit code then only shows how it
+/// reacts to the stop.
 fn is_stopped(pod: &PodView) -> bool {
     let stopped = |ended: Option<Timestamp>| match (pod.deleted, ended) {
         (Some(asked), Some(ended)) => ended >= asked,
@@ -298,8 +299,8 @@ fn refused(name: &str, pod: &PodView) -> Option<Fault> {
     })
 }
 
-/// Words for a pod's end that are the node's doing and not the container's
-/// (kubelet: node shutdown, a node that came back empty, eviction).
+/// Reasons by which a pod ends because of its node and not of its container (kubelet: node
+/// shutdown, a node that came back empty, eviction).
 const NODE_WORDS: [&str; 5] = [
     "ContainerStatusUnknown",
     "NodeLost",
@@ -308,7 +309,7 @@ const NODE_WORDS: [&str; 5] = [
     "Evicted",
 ];
 
-/// None of a pod that has not failed.
+/// The failure of the pod's own container. None if the pod has not failed.
 fn own(name: &str, pod: &PodView) -> Option<Fault> {
     let PodPhase::Failed {
         exit_code,

@@ -1,11 +1,11 @@
-//! `restart.rules`: what a failure does. Pure.
+//! `restart.rules`: the actions for failures. Pure.
 
 use trellis_api::job::{RestartAction, RestartRule};
 
 use super::failure::Fault;
 
-/// The first rule that matches a fault: its place in the list, and what it says. As the
-/// `podFailurePolicy` of a Kubernetes Job does, the first match decides alone.
+/// The first rule that matches a fault: its position in the list, and its action. As with the
+/// `podFailurePolicy` of a Kubernetes Job, only the first match counts.
 #[must_use]
 pub fn matching(rules: &[RestartRule], fault: &Fault) -> Option<(usize, RestartAction)> {
     let mut rules = rules.iter().enumerate();

@@ -1,6 +1,5 @@
-//! What the controller wants of a gang. The controller decides it from what
-//! is durable (spec, status, journal, pods), so that after a crash it wants
-//! the same again.
+//! The state that the controller wants for a gang. It is computed only from stored state (spec,
+//! status, journal, pods), so that it is the same after a crash.
 
 use std::sync::Arc;
 
@@ -12,88 +11,88 @@ use trellis_policies::AuthorizedJob;
 
 use super::volumes::Volumes;
 
-/// What is wanted of a gang. The lifecycle, which is pure, says it of an
-/// [`Attempt`]; the scheduler hears it of a [`Run`], which has the job with it.
+/// The wish for a gang. The lifecycle, which is pure, returns it with an [`Attempt`]; the scheduler
+/// receives it with a [`Run`], which includes the job.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Wish<R = Arc<Run>> {
-    /// The attempt runs, once there is a place.
+    /// Run the attempt once there is a place for it.
     Run(R),
-    /// Nothing new is placed; what has its place keeps it. For jobs that may
-    /// not start as things are: refused, waiting for something, blocked.
+    /// Place nothing new, and keep the current place. For jobs that may not start now, because they
+    /// are refused, waiting or blocked.
     Wait,
-    /// The gang holds nothing, for this reason.
+    /// Release the gang's place.
     Stop {
-        /// Why.
+        /// The reason.
         reason: Reason,
-        /// Its pods have nothing to save.
+        /// True if the pods have nothing to save.
         hurry: bool,
     },
-    /// The job has ended: pods that still run are stopped.
+    /// Stop the pods that still run, because the job has ended.
     Finish {
-        /// Finished pods stay, with their logs.
+        /// True if finished pods stay, with their logs.
         keep: bool,
-        /// What still runs has nothing to save.
+        /// True if the running pods have nothing to save.
         hurry: bool,
     },
 }
 
-/// One attempt that is to run, by its number and times.
+/// An attempt to run, with its number and times.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attempt {
-    /// Its number.
+    /// Number of the attempt.
     pub number: i64,
-    /// When the job began to wait: its place in the queue.
+    /// When the job began to wait, which orders the queue.
     pub submitted: Timestamp,
-    /// Not placed before: the back-off of a restart.
+    /// Earliest time of the placement, after the back-off of a restart.
     pub not_before: Option<Timestamp>,
-    /// Nodes that it keeps away from.
+    /// Nodes that the attempt avoids.
     pub excluded: Vec<String>,
-    /// Nodes that it keeps away from as long as the others could hold it.
+    /// Nodes that the attempt avoids as long as the other nodes could hold it.
     pub suspects: Vec<String>,
-    /// What is left of the attempt before has nothing to save: it failed by itself.
+    /// True if pods of the previous attempt have nothing to save, because it failed by itself.
     pub hurry: bool,
-    /// When its last checkpoint was complete.
+    /// When the last checkpoint was complete.
     pub checkpoint: Option<Timestamp>,
-    /// Pods that come while the others are there.
+    /// Pods that are created while the others exist.
     pub awaited: AwaitedPods,
 }
 
-/// One attempt that is to run, with the job. Only what is authorized can be wished for.
+/// An attempt to run, with its job. Only an authorized job can be run.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// What runs.
+    /// The authorized job.
     pub job: Arc<AuthorizedJob>,
-    /// When the operator had read what it was built from: policies that were stored by then decide
-    /// about its place.
+    /// When the operator had read the input of this attempt: policies that were stored by then
+    /// apply to its placement.
     pub read_at: Instant,
     /// Uid of the TrainingJob.
     pub uid: String,
     /// Number of the attempt.
     pub attempt: i64,
-    /// When the job began to wait: its place in the queue.
+    /// When the job began to wait, which orders the queue.
     pub submitted: Timestamp,
-    /// Not placed before: the back-off of a restart.
+    /// Earliest time of the placement, after the back-off of a restart.
     pub not_before: Option<Timestamp>,
-    /// The attempt before had to make room.
+    /// True if the previous attempt was preempted.
     pub preempted: bool,
-    /// It waits without having others leave by its priority.
+    /// True if the gang does not preempt gangs of lower priority.
     pub never_preempts: bool,
-    /// Nodes that this attempt keeps away from.
+    /// Nodes that the attempt avoids.
     pub excluded: Vec<String>,
-    /// Nodes that it keeps away from as long as the others could hold it.
+    /// Nodes that the attempt avoids as long as the other nodes could hold it.
     pub suspects: Vec<String>,
-    /// What is left of the attempt before has nothing to save.
+    /// True if pods of the previous attempt have nothing to save.
     pub hurry: bool,
-    /// When its last checkpoint was complete.
+    /// When the last checkpoint was complete.
     pub checkpoint: Option<Timestamp>,
-    /// Pods that come while the others are there.
+    /// Pods that are created while the others exist.
     pub awaited: AwaitedPods,
-    /// Where the volumes of the claims that it mounts are.
+    /// Where the volumes of the claims are that the gang mounts.
     pub volumes: Volumes,
 }
 
 impl PartialEq for Run {
-    /// The same attempt of the same build: a job that is built anew is another.
+    /// The same attempt of the same compiled job: a job that was compiled again differs.
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.job, &other.job)
             && self.uid == other.uid
@@ -112,7 +111,7 @@ impl PartialEq for Run {
 }
 
 impl Run {
-    /// Nodes that it keeps away from, with those that it merely suspects if it still can.
+    /// Nodes that the attempt avoids, including suspected nodes if `suspects` is true.
     pub fn kept_away_from(&self, suspects: bool) -> impl Iterator<Item = String> + '_ {
         let suspects = self.suspects.iter().filter(move |_| suspects);
         self.excluded.iter().chain(suspects).cloned()
@@ -120,7 +119,7 @@ impl Run {
 }
 
 impl<R> Wish<R> {
-    /// Nothing is held, and pods that do well have their time to save.
+    /// Releases the place, and gives running pods their full time to save.
     #[must_use]
     pub fn stop(reason: Reason) -> Self {
         Self::Stop {
@@ -131,7 +130,7 @@ impl<R> Wish<R> {
 }
 
 impl Wish {
-    /// The attempt that is to run, if any.
+    /// The attempt to run, if there is one.
     #[must_use]
     pub fn run(&self) -> Option<&Arc<Run>> {
         match self {

@@ -1,19 +1,19 @@
-//! Nodes that something is wrong with. Each is asked about once, however many pods are on it.
+//! Lost and unhealthy nodes. Each node is checked once, however many pods it has.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Observed;
 
-/// Those of some nodes that are lost, or unhealthy.
+/// The lost and the unhealthy nodes among the nodes of a job.
 #[derive(Debug, Default)]
 pub(crate) struct Ailing<'a> {
     lost: BTreeSet<&'a str>,
-    /// Why they are unhealthy.
+    /// The reason for each unhealthy node.
     unhealthy: BTreeMap<&'a str, String>,
 }
 
 impl<'a> Ailing<'a> {
-    /// Those of these nodes.
+    /// Checks these nodes.
     pub(super) fn among(nodes: impl IntoIterator<Item = &'a str>, o: &Observed<'_>) -> Self {
         let mut ailing = Self::default();
         for node in nodes {
@@ -32,7 +32,7 @@ impl<'a> Ailing<'a> {
         self.lost.contains(node)
     }
 
-    /// Why the node is unhealthy. None: it is well, or not known.
+    /// Why the node is unhealthy. None if it is healthy or unknown.
     pub(crate) fn why_unhealthy(&self, node: &str) -> Option<&str> {
         self.unhealthy.get(node).map(String::as_str)
     }

@@ -1,5 +1,6 @@
-//! Pods that come while the others of their attempt are there: in place of others, or once what
-//! they wait for is ready. What is wanted is written first: then it is done, and counts once.
+//! Pods that are created while other pods of their attempt exist: replacements of failed pods, and
+//! pods of groups that depend on other groups. The status records them before they are created, so
+//! that each counts once.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +10,7 @@ use super::Evaluation;
 use crate::gang::failure::Fault;
 use crate::gang::observed::{PodPhase, PodView};
 
-/// What is awaited of one attempt, to be asked about each of its pods.
+/// The pods of one attempt that are still to be created.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Awaited {
     pods: BTreeMap<String, Vec<(BTreeSet<u32>, i64)>>,
@@ -35,7 +36,7 @@ impl Awaited {
         of_it.map(|(_, round)| *round).max()
     }
 
-    /// These are awaited too.
+    /// The same set, with the pods of these faults.
     pub(super) fn and<'f>(&self, faults: impl Iterator<Item = &'f Fault>) -> Self {
         let mut all = self.clone();
         for fault in faults {
@@ -45,12 +46,12 @@ impl Awaited {
         all
     }
 
-    /// True if nobody misses the pod: it is still to come.
+    /// True if the pod is still to be created, so that its absence is no failure.
     pub(crate) fn contains(&self, group: &str, index: u32) -> bool {
         self.held.contains(group) || self.round(group, index).is_some()
     }
 
-    /// True of a pod in whose place another is awaited: how it does matters no more.
+    /// True if a replacement of the pod is awaited: the pod's own state does not matter any more.
     pub(super) fn is_old(&self, pod: &PodView) -> bool {
         let round = self.round(&pod.group, pod.index);
         round.is_some_and(|round| pod.round < round)
@@ -61,12 +62,12 @@ impl Awaited {
         !self.pods.is_empty()
     }
 
-    /// True if any pod is awaited, or waits for others.
+    /// True if any pod is awaited, or any group waits for other groups.
     pub(super) fn is_any(&self) -> bool {
         self.has_pods() || !self.held.is_empty()
     }
 
-    /// True if one of the first so many pods of a group is awaited.
+    /// True if a pod of the group with an index below `size` is awaited.
     pub(super) fn has_pods_of(&self, group: &str, size: u32) -> bool {
         let mut entries = self.pods.get(group).into_iter().flatten();
         entries.any(|(indexes, _)| indexes.range(..size).next().is_some())
@@ -74,11 +75,11 @@ impl Awaited {
 }
 
 impl Evaluation<'_> {
-    /// What the status says of the current attempt. Of one that has no place yet: what waits for
-    /// others, waits.
+    /// Awaited pods of the current attempt, from the status. In an attempt that is not placed yet,
+    /// all groups that depend on other groups wait.
     pub(super) fn awaited_pods(&self) -> AwaitedPods {
         let attempt = self.attempt();
-        // What goes on after a suspension begins anew.
+        // A job that resumes after a suspension begins anew.
         let told = self.status.internal.awaited_pods.as_ref();
         let told = told.filter(|_| !self.o.spec.is_suspended());
         if let Some(told) = told.filter(|told| told.attempt == attempt) {
@@ -93,12 +94,12 @@ impl Evaluation<'_> {
         }
     }
 
-    /// It is so from now on: others are of the attempt, perhaps, and others of them have ended.
+    /// Replaces the awaited pods, and with them the roster and the finished pods of the attempt.
     pub(super) fn set_awaited(&mut self, awaited: AwaitedPods) {
         self.awaited = Awaited::of(&awaited);
         self.roster = self.muster();
         self.finished = self.who_finished();
-        // Of a job of which nothing is ever awaited nothing need be said.
+        // The status has no entry for a job whose pods are never awaited.
         let waits = |group: &TaskGroup| !group.depends_on.is_empty();
         let is_said = awaited.round > 0
             || !awaited.pods.is_empty()
@@ -106,7 +107,7 @@ impl Evaluation<'_> {
         self.status.internal.awaited_pods = is_said.then_some(awaited);
     }
 
-    /// Who was awaited has come, and who waited need not any more.
+    /// Removes pods that exist by now, and groups whose dependencies are ready.
     pub(super) fn note_arrivals(&mut self) {
         if !self.awaited.is_any() {
             return;
@@ -143,7 +144,7 @@ impl Evaluation<'_> {
             .all(|other| self.is_ready(other))
     }
 
-    /// All pods of a group that are part of the gang are ready, or have succeeded.
+    /// True if all pods of the group that are part of the gang are ready or have succeeded.
     fn is_ready(&self, group: &TaskGroup) -> bool {
         let of_group = self.roster.pods().filter(|pod| pod.group == group.name);
         let is_up = |pod: &&PodView| pod.phase == PodPhase::Running && pod.ready && !pod.deleting;

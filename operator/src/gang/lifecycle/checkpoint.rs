@@ -1,4 +1,4 @@
-//! What the pods say of their checkpoints.
+//! Checkpoints that the pods report.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
@@ -7,11 +7,12 @@ use trellis_api::job::CheckpointStatus;
 use super::{Evaluation, after};
 use crate::gang::observed::Checkpoint;
 
-/// Seconds by which clocks differ that are nothing to tell of.
+/// Clock difference in seconds that is tolerated without a message.
 const SKEW: i64 = 60;
 
 impl Evaluation<'_> {
-    /// Takes over what they say. What was said once stays, whatever becomes of the pod.
+    /// Copies the reported checkpoints into the status. A checkpoint stays there, whatever happens
+    /// to its pod.
     pub(super) fn note_checkpoint(&mut self) {
         let said = self.checkpoint();
         self.status.checkpoint = (said != CheckpointStatus::default()).then_some(said);
@@ -22,8 +23,8 @@ impl Evaluation<'_> {
         self.checkpoint().last_time.map(|time| time.0)
     }
 
-    /// The latest that any pod names, since the others write to the same one. What is still to
-    /// come, by a clock that is fast, is taken for the moment at which it was first seen.
+    /// The latest checkpoint that any pod reports, because all pods write to the same one. A time
+    /// in the future, from a clock that is fast, counts as the moment at which it was first seen.
     fn checkpoint(&self) -> CheckpointStatus {
         let before = self.o.status.checkpoint.clone().unwrap_or_default();
         let known = before.last_time.map(|time| time.0);
@@ -36,7 +37,7 @@ impl Evaluation<'_> {
             problem = problem.or_else(|| self.wrong(name, said));
         }
         let (last, ahead) = match latest {
-            // It was taken for then.
+            // Its time was replaced by the time of observation before.
             Some(at) if ahead == Some(at) => (known, ahead),
             Some(at) if at > self.o.now => (known.max(Some(self.o.now)), Some(at)),
             at => (known.max(at), None),
@@ -48,13 +49,14 @@ impl Evaluation<'_> {
         }
     }
 
-    /// What the job's pods say, by name: also those that stop, and save before they do.
+    /// Reports of the job's pods, by name. They include pods that are being stopped, which save
+    /// before they end.
     fn said(&self) -> impl Iterator<Item = (&str, &Checkpoint)> {
         self.own_pods()
             .filter_map(|(name, pod)| Some((name, &**pod.checkpoint.as_ref()?)))
     }
 
-    /// What is wrong with what a pod says.
+    /// The error in a pod's report.
     fn wrong(&self, name: &str, said: &Checkpoint) -> Option<String> {
         let to_come = after(self.o.now, SKEW);
         match said {

@@ -8,9 +8,9 @@ use super::{Evaluation, Expired, Next, after};
 use crate::gang::Certificate;
 use crate::gang::made_at;
 
-/// A gang that is still being created after this long shows in status as such. Where many
-/// are created at once the writes that close their journals wait for the pods of others
-/// ([`crate::dispatch::commands::Commands::after_others`]): that is nothing to tell of.
+/// Time after which a gang that is still being committed shows in the status. When many gangs are
+/// committed at once, the writes that close their journals wait for the pods of other gangs
+/// ([`crate::dispatch::commands::Commands::after_others`]). This is no news for the user.
 const COMMIT_SHOWN_AFTER: SignedDuration = SignedDuration::from_secs(20);
 
 impl Evaluation<'_> {

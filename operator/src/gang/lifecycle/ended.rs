@@ -1,4 +1,4 @@
-//! The end of a job, and what is left of it until it expires.
+//! The end of a job, and its pods until they expire.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use trellis_api::Reason;
@@ -7,7 +7,7 @@ use trellis_api::job::{JobPhase, PodCleanup};
 use super::{Evaluation, Expired, Next, after};
 use crate::gang::Wish;
 
-/// `cleanup.childrenTTLSeconds` where neither that nor `ttlSecondsAfterFinished` is given.
+/// `cleanup.childrenTTLSeconds` if neither that nor `ttlSecondsAfterFinished` is set.
 const DEFAULT_TTL: i64 = 86_400;
 
 impl Evaluation<'_> {
@@ -36,7 +36,7 @@ impl Evaluation<'_> {
         self.say(JobPhase::Failed, reason, message, wish)
     }
 
-    /// True if that attempt ended by a failure after which nothing could be saved.
+    /// True if that attempt ended by a failure after which its pods could not save.
     pub(super) fn was_hurried(&self, attempt: i64) -> bool {
         self.status.internal.hurried_attempt == Some(attempt)
     }
@@ -50,7 +50,7 @@ impl Evaluation<'_> {
             .as_ref()
             .map_or(self.o.now, |t| t.0);
         let of_job = self.o.spec.ttl_seconds_after_finished;
-        // Children go with their job at the latest.
+        // Children are deleted at the latest with their job.
         let of_children = cleanup.children_ttl_seconds.into_iter().chain(of_job).min();
         let of_job = of_job.map(|ttl| after(ended, ttl));
         let of_children = after(ended, of_children.unwrap_or(DEFAULT_TTL));

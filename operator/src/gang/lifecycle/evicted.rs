@@ -1,4 +1,4 @@
-//! A gang that is stopped since policies forbid what it runs.
+//! A gang that is stopped because policies forbid it.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use trellis_api::Reason;
@@ -8,8 +8,9 @@ use super::{Evaluation, Next};
 use crate::gang::Wish;
 
 impl Evaluation<'_> {
-    /// Its attempt is over, and counts against no budget: nothing has failed. The next one is
-    /// placed once policies allow it, at the end of its priority, as after a suspension.
+    /// Ends the attempt without counting against a budget, because nothing has failed. The next
+    /// attempt is placed once policies allow it, queued last within its priority as after a
+    /// suspension.
     pub(super) fn evicted(mut self, why: &str) -> Next {
         let restart = self.o.spec.restart.as_ref();
         if restart.and_then(|restart| restart.scope) == Some(RestartScope::Never) {
@@ -24,8 +25,8 @@ impl Evaluation<'_> {
         self.say_evicted(message)
     }
 
-    /// True if the status says so, and something of it is still there. Whoever begins to lead
-    /// now finds no more than that.
+    /// True if the status records the eviction and pods or a plan are left. A new leader knows the
+    /// eviction only from there.
     pub(super) fn is_being_evicted(&self) -> bool {
         let status = self.o.status;
         let says_so = status.phase == Some(JobPhase::Restarting)
@@ -34,7 +35,7 @@ impl Evaluation<'_> {
         says_so && (has_pods || self.o.journal.plan.is_some())
     }
 
-    /// The same again, with the pods that are still there.
+    /// Reports the eviction again, with the current number of pods.
     pub(super) fn still_evicted(self) -> Next {
         let message = self.until_they_are_gone(self.o.status.full_message());
         self.say_evicted(message)
@@ -45,7 +46,7 @@ impl Evaluation<'_> {
             JobPhase::Restarting,
             Reason::PolicyViolation,
             message,
-            // What is forbidden does not run on for as long as its owner likes.
+            // Forbidden pods do not get the long grace period of their job.
             Wish::Stop {
                 reason: Reason::PolicyViolation,
                 hurry: true,

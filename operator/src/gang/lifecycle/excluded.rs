@@ -1,4 +1,4 @@
-//! Nodes that the next attempts keep away from: for a while, and longer each time.
+//! Nodes that the next attempts avoid, for a time that grows with each failure.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
@@ -8,15 +8,15 @@ use trellis_api::job::{ExcludedNode, TrainingJobStatus};
 use super::Evaluation;
 use crate::gang::failure::{Blame, Fault};
 
-/// How long a node is kept away from, the first time. Devices are released late: then it is
-/// tried once more.
+/// How long a node is avoided the first time. Devices may only be released late, so the node is
+/// tried again.
 const AVOID: SignedDuration = SignedDuration::from_secs(60);
-/// The longest that a node is kept away from.
+/// Longest time for which a node is avoided.
 const LONGEST_AVOID: SignedDuration = SignedDuration::from_mins(15);
-/// Most nodes that are remembered: the last ones.
+/// Most nodes in the status: the latest ones stay.
 const MOST: usize = 64;
 
-/// How long a node is kept away from after so many times.
+/// How long a node is avoided after its `times`-th exclusion.
 #[must_use]
 pub fn avoid_for(times: u32) -> SignedDuration {
     let doubled = 1_i32
@@ -28,8 +28,8 @@ pub fn avoid_for(times: u32) -> SignedDuration {
 }
 
 impl Evaluation<'_> {
-    /// A fault may say something about its node: a kubelet that refuses, or cannot set up, or on which ranks
-    /// of two attempts in a row have failed first.
+    /// Excludes the node of a fault if the fault is probably the node's: its kubelet refuses pods
+    /// or cannot set them up, or ranks of two attempts in a row have failed on it.
     pub(super) fn exclude(&mut self, fault: &Fault) {
         let Some(node) = &fault.node else { return };
         let attempt = self.attempt();
@@ -49,22 +49,22 @@ impl Evaluation<'_> {
         }
     }
 
-    /// Those that are kept away from now, for such a reason. A kubelet that refuses would
-    /// again; that ranks failed on a node may be chance, or their own doing.
+    /// Nodes that are avoided now for a reason that matches. A kubelet that refuses pods would do
+    /// so again; failed ranks may be chance, or the job's own fault.
     pub(super) fn kept_away_from(&self, is_why: impl Fn(Reason) -> bool) -> Vec<String> {
         let nodes = self.status.excluded_nodes.iter();
         let nodes = nodes.filter(|node| node.until.0 > self.o.now && is_why(node.reason));
         nodes.map(|node| node.node.clone()).collect()
     }
 
-    /// When the next of them may be tried again.
+    /// When the next avoided node may be tried again.
     pub(super) fn next_tried(&self) -> Option<Timestamp> {
         let ends = self.status.excluded_nodes.iter().map(|e| e.until.0);
         ends.filter(|end| *end > self.o.now).min()
     }
 }
 
-/// All pods run: the nodes that refused some are forgotten.
+/// Forgets the nodes that refused pods, because all pods run.
 pub(super) fn forget_refusals(status: &mut TrainingJobStatus) {
     let nodes = &mut status.excluded_nodes;
     nodes.retain(|node| node.reason != Reason::KubeletRefused);

@@ -1,4 +1,4 @@
-//! An attempt that has failed: what it costs, and what comes next.
+//! An attempt that has failed: which budget its restart uses, and what comes next.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use trellis_api::Reason;
@@ -11,11 +11,11 @@ use crate::gang::failure::{Blame, Fault};
 use crate::gang::observed::{PodPhase, PodView};
 use crate::gang::rules;
 
-/// Least seconds before a restart that counts against nothing.
+/// Shortest back-off in seconds before a restart that counts against no limit.
 const UNCOUNTED_BACKOFF: i64 = 10;
 
 impl Evaluation<'_> {
-    /// An attempt has failed: the next one, or the end.
+    /// Ends the attempt: either the next one follows, or the job ends.
     pub(super) fn failed(mut self, fault: Fault) -> Next {
         self.exclude(&fault);
         let starts = self.status.internal.failed_starts.unwrap_or(0);
@@ -26,8 +26,8 @@ impl Evaluation<'_> {
         self.next_attempt(fault)
     }
 
-    /// Writes a failure of the current attempt into the status. `hurried`: the other pods had
-    /// nothing to save together.
+    /// Records a failure of the current attempt in the status. `hurried` means that the other pods
+    /// could not save their work together.
     pub(super) fn note_failure(&mut self, fault: &Fault, hurried: bool) {
         self.status.internal.hurried_attempt = hurried.then_some(self.attempt());
         self.status.last_failure = Some(LastFailure {
@@ -41,9 +41,9 @@ impl Evaluation<'_> {
         });
     }
 
-    /// Whether the ranks that still run could save their work together: they did well until
-    /// someone took one of them away. Where one failed by itself the others hang, and of a
-    /// lost node they do not hear.
+    /// Tells if the remaining ranks could save their work together. They could if they ran well
+    /// until another client stopped one of them. They could not if a rank failed by itself, because
+    /// the others then hang, nor if a node was lost.
     fn can_save(&self, reason: Reason) -> bool {
         let has_failed = |pod: &PodView| pod.phase.is_over() && pod.phase != PodPhase::Succeeded;
         match reason {
@@ -53,8 +53,8 @@ impl Evaluation<'_> {
         }
     }
 
-    /// The gang leaves its place, for another or since its queue is drained: its
-    /// attempt is over, and the next one waits where this one did.
+    /// Ends the attempt of a gang that was preempted or whose queue is drained. The next attempt
+    /// keeps its place in the queue.
     pub(super) fn made_room(mut self) -> Next {
         if let Some(message) = self.succeeded() {
             return self.complete(message);
@@ -68,8 +68,8 @@ impl Evaluation<'_> {
         self.next_attempt(Fault::of_gang(Reason::Preempted, message, Blame::Cluster))
     }
 
-    /// The attempt has had its place, and the journal knows nothing of it: the PodGroup is another
-    /// by now. What nobody promises any more is not gone on with: it may be another's already.
+    /// Ends an attempt that was placed and whose PodGroup was deleted and created again. Its place
+    /// is no longer recorded, and may belong to another gang by now.
     pub(super) fn lost_its_journal(self) -> Next {
         if let Some(message) = self.succeeded() {
             return self.complete(message);
@@ -79,7 +79,8 @@ impl Evaluation<'_> {
         self.failed(Fault::of_gang(Reason::JournalLost, message, Blame::Cluster))
     }
 
-    /// The same while no PodGroup is known: it may be there, out of sight, or will be in a moment.
+    /// As above, while no PodGroup is known: the cache may be late, or the PodGroup may be created
+    /// in a moment.
     pub(super) fn awaits_its_journal(self) -> Next {
         Next {
             status: None,
@@ -89,7 +90,7 @@ impl Evaluation<'_> {
         }
     }
 
-    /// What the end of an attempt costs, and what comes next.
+    /// Charges the end of an attempt to a budget, and starts the next attempt or ends the job.
     fn next_attempt(mut self, fault: Fault) -> Next {
         let restart = self.o.spec.restart.clone().unwrap_or_default();
         let blame = match rules::matching(&restart.rules, &fault) {
@@ -98,8 +99,8 @@ impl Evaluation<'_> {
                 return self.fail(Reason::FailedByRule, message);
             }
             Some((_, RestartAction::RestartWithoutCounting)) => Blame::Nobody,
-            // That it is ignored is seen to where failures are looked for; that the others could
-            // not go on, too.
+            // The Ignore action is applied where failures are diagnosed. Here the other pods could
+            // not continue.
             Some((
                 _,
                 RestartAction::Restart
@@ -109,7 +110,7 @@ impl Evaluation<'_> {
             ))
             | None => fault.blame,
         };
-        // What has not started is not restarted.
+        // An attempt that has not started does not count as a restart.
         let is_restart = fault.blame != Blame::Nobody;
         if restart.scope == Some(RestartScope::Never) && is_restart {
             let message = format!("{}; restart.scope is Never", fault.message);
@@ -126,16 +127,16 @@ impl Evaluation<'_> {
         };
         let wait = match blame {
             Blame::Job => backoff(&restart, u32::try_from(used).unwrap_or(u32::MAX)),
-            // Where one node after the other refuses it, it must not use up
-            // its disruptions before anyone can look.
+            // If one node after the other refuses the pods, the job must not use up its disruption
+            // limit before a user can look.
             Blame::Cluster if fault.reason == Reason::KubeletRefused => {
                 let before = starts.checked_sub(2);
                 before.map_or(0, |times| backoff(&restart, times))
             }
-            // A fault of the cluster says nothing about the job: it starts again at once.
+            // A failure of the cluster tells nothing about the job: it starts again at once.
             Blame::Cluster => 0,
-            // Longer each time, as long as it does not get to run. No limit ends it: it must
-            // not go round and round.
+            // The pause grows as long as the job does not get to run. No limit ends this, so the
+            // pause must prevent a busy loop.
             Blame::Nobody => backoff(&restart, starts.saturating_sub(1)).max(UNCOUNTED_BACKOFF),
         };
         self.begin(self.attempt().saturating_add(1));
@@ -147,16 +148,16 @@ impl Evaluation<'_> {
     }
 }
 
-/// What a restart costs.
+/// Result of charging a restart to a budget.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Cost {
-    /// It is paid. So many came before.
+    /// The restart is allowed; so many came before.
     Used(i64),
-    /// There is no restart left.
+    /// The budget is used up.
     Over {
-        /// Which limit is used up, in words.
+        /// The limit that is used up, in words.
         words: Words,
-        /// Why the job has failed.
+        /// The job's reason for its failure.
         reason: Reason,
     },
 }
@@ -172,7 +173,7 @@ impl std::fmt::Display for Words {
 }
 
 impl Evaluation<'_> {
-    /// Counts a restart against the limit of whoever is to blame.
+    /// Counts a restart against the limit that `blame` selects.
     pub(super) fn charge(&mut self, blame: Blame, restart: &Restart) -> Cost {
         let (count, limit, name, reason) = match blame {
             Blame::Job => (
@@ -199,7 +200,7 @@ impl Evaluation<'_> {
     }
 }
 
-/// Seconds before a restart that so many came before.
+/// Back-off in seconds after so many restarts.
 pub(crate) fn backoff(restart: &Restart, times: u32) -> i64 {
     let first = restart.backoff_seconds();
     let most = restart.max_backoff_seconds();

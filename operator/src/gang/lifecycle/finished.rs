@@ -1,5 +1,5 @@
-//! Pods that have ended and need not run again. The status remembers them: a pod that is done may
-//! go with its node, and is not missing then.
+//! Pods that have ended and need not run again. The status records them: a finished pod may
+//! disappear with its node, and does not count as missing then.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,9 +14,9 @@ type Pods<'a> = BTreeMap<&'a str, BTreeSet<u32>>;
 /// Pods of the current attempt that have ended.
 #[derive(Debug, Default)]
 pub(crate) struct Finished<'a> {
-    /// They have succeeded.
+    /// Pods that have succeeded.
     completed: Pods<'a>,
-    /// They have failed, and that is ignored.
+    /// Pods that have failed and whose failure is ignored.
     failed: Pods<'a>,
 }
 
@@ -37,7 +37,7 @@ fn contains(pods: &Pods<'_>, group: &str, index: u32) -> bool {
 }
 
 impl<'a> Finished<'a> {
-    /// What the status says of this attempt.
+    /// The finished pods of this attempt, from the status.
     pub(super) fn told(status: Option<&'a FinishedPods>, attempt: i64) -> Self {
         let mut finished = Self::default();
         let told = status.filter(|told| told.attempt == attempt);
@@ -59,17 +59,17 @@ impl<'a> Finished<'a> {
         }
     }
 
-    /// Pods that have succeeded.
+    /// Number of pods that have succeeded.
     pub(super) fn completed(&self) -> usize {
         count(&self.completed)
     }
 
-    /// Pods that have succeeded, of the first so many of these groups.
+    /// Number of succeeded pods among the first so many of each group.
     pub(super) fn completed_of<'g>(&self, groups: impl Iterator<Item = (&'g str, u32)>) -> usize {
         count_of(&self.completed, groups)
     }
 
-    /// Pods that have failed, and that is ignored, of the first so many of these groups.
+    /// Number of pods with ignored failures among the first so many of each group.
     pub(super) fn ignored_of<'g>(&self, groups: impl Iterator<Item = (&'g str, u32)>) -> usize {
         count_of(&self.failed, groups)
     }
@@ -79,18 +79,18 @@ impl<'a> Finished<'a> {
         contains(&self.completed, group, index)
     }
 
-    /// One that has succeeded, of such groups.
+    /// A succeeded pod of a group that matches.
     pub(super) fn any_completed(&self, such: impl Fn(&str) -> bool) -> Option<(&'a str, u32)> {
         let mut completed = self.completed.iter().filter(|(group, _)| such(group));
         completed.find_map(|(group, indexes)| Some((*group, *indexes.first()?)))
     }
 
-    /// True if nobody misses the pod when it is gone.
+    /// True if the pod has finished, so that its absence is no failure.
     pub(crate) fn contains(&self, group: &str, index: u32) -> bool {
         self.has_completed(group, index) || contains(&self.failed, group, index)
     }
 
-    /// What the status is to say of this attempt.
+    /// The status entry for this attempt.
     pub(super) fn status(&self, attempt: i64) -> Option<FinishedPods> {
         let names: BTreeSet<&str> = self
             .completed
@@ -113,13 +113,13 @@ impl<'a> Finished<'a> {
 }
 
 impl<'a> Evaluation<'a> {
-    /// Pods of the current attempt that have ended: those that are seen, and those that were.
+    /// The finished pods of the current attempt: those that are seen now, and those in the status.
     pub(super) fn who_finished(&self) -> Finished<'a> {
         let told = self.o.status.internal.finished_pods.as_ref();
-        // What goes on after a suspension begins anew.
+        // A job that resumes after a suspension begins anew.
         let told = told.filter(|_| !self.o.spec.is_suspended());
         let mut finished = Finished::told(told, self.attempt());
-        // Of a pod that is started again it does not matter that it had ended.
+        // A pod that is started again does not count as finished.
         finished.retain(|group, index| !self.awaited.contains(group, index));
         let completed = self.roster.pods();
         for pod in completed.filter(|pod| pod.phase == PodPhase::Succeeded) {
@@ -130,7 +130,7 @@ impl<'a> Evaluation<'a> {
         if !self.rules().iter().any(ignores) {
             return finished;
         }
-        // Whether a failure is ignored depends on whether others go on, or have succeeded.
+        // A failure can be ignored only if other pods still run or have succeeded.
         let nodes = Ailing::default();
         let attempt = self.attempt_of(&[], &nodes, &finished);
         let ignored = self.roster.pods().filter(|pod| attempt.is_ignored(pod));

@@ -1,9 +1,9 @@
-//! What a job is, and what is wanted next: a pure function of spec, status,
-//! journal and pods. The reconciler writes what it says, and nothing else.
+//! Evaluates a job: computes its next status and wish as a pure function of spec, status, journal
+//! and pods. The reconciler writes the result, and nothing else.
 //!
-//! The order of a restart makes it count once: first the status with the new
-//! attempt, then the pods of the old one go. However many ranks die together,
-//! and whenever the operator does, the attempt in status decides.
+//! A restart counts once because of its order: first the status with the new attempt is written,
+//! then the pods of the old attempt are deleted. However many ranks fail together, and whenever the
+//! operator fails, the attempt in the status decides.
 
 mod ailing;
 mod awaited;
@@ -47,7 +47,7 @@ use crate::gang::observed::PodView;
 use crate::gang::{Attempt, Wish, has_all, makes_room};
 use roster::Roster;
 
-/// What is to be written and wanted now.
+/// Computes the status to write and the wish.
 #[must_use]
 pub fn next(o: Observed<'_>) -> Next {
     Evaluation::new(o).run()
@@ -58,18 +58,19 @@ struct Evaluation<'a> {
     o: Observed<'a>,
     status: TrainingJobStatus,
     again: Option<Timestamp>,
-    /// An unhealthy node that the gang does not leave yet: the reason, where it lasts, and words.
+    /// Set if the gang stays on an unhealthy node for now: the reason, if it lasts, and the
+    /// message.
     staying: Option<(Option<Reason>, String)>,
-    /// Pods that come while the others are there, as the status says it now. With it goes who is
-    /// of the attempt, and who of them has ended ([`Self::set_awaited`]).
+    /// Pods that are created while the others exist, as in the new status. [`Self::set_awaited`]
+    /// updates the roster and the finished pods with it.
     awaited: Awaited,
     /// The pods of the current attempt.
     roster: Roster<'a>,
-    /// Those of it that have ended and need not run again, seen now or before.
+    /// Pods of the attempt that have ended and need not run again, seen now or before.
     finished: Finished<'a>,
-    /// The spec of the stage that it is at, or about to be.
+    /// The spec of the current stage, or of the next one if this evaluation ends the stage.
     spec: Cow<'a, TrainingJobSpec>,
-    /// The job's pods by name, in whatever attempt.
+    /// The job's pods by name, of all attempts.
     own: Vec<Named<'a>>,
 }
 
@@ -155,7 +156,7 @@ impl<'a> Evaluation<'a> {
                     self.committing()
                 }
             }
-            // The plan was carried out while the spec changed: it is for no one.
+            // The spec changed while the plan was carried out: the plan is not valid any more.
             PodGroupPhase::Placed if current => self.say(
                 JobPhase::Restarting,
                 Reason::Restarting,
@@ -170,7 +171,7 @@ impl<'a> Evaluation<'a> {
         }
     }
 
-    /// All pods of the plan have been there, and ended, before it was said that they are there.
+    /// True if all pods of the plan existed and have ended before the plan was closed.
     fn has_run(&self) -> bool {
         let over = |pod: &PodView| pod.phase.is_over();
         let plan = self.o.journal.plan.as_ref();
@@ -181,8 +182,8 @@ impl<'a> Evaluation<'a> {
         self.status.attempt.unwrap_or(1)
     }
 
-    /// Before its first place every field may change. A change that comes
-    /// while the first plan is being carried out undoes that plan.
+    /// True if the spec has changed while the first plan is carried out, which rolls the plan back.
+    /// Before a job is placed for the first time, every field may change.
     fn spec_changed_in_commit(&self) -> bool {
         let planned = self.o.journal.plan.as_ref().map(|p| p.compiled.as_str());
         match (self.o.standing, planned) {
@@ -193,7 +194,7 @@ impl<'a> Evaluation<'a> {
         }
     }
 
-    /// From now on it is at another attempt, of which no pod is there yet.
+    /// Moves the job to another attempt, which has no pods yet.
     fn begin(&mut self, attempt: i64) {
         self.status.attempt = Some(attempt);
         let awaited = self.awaited_pods();
@@ -256,7 +257,7 @@ impl<'a> Evaluation<'a> {
         }
     }
 
-    /// Running time ends: what the attempt ran for is added up.
+    /// Stops the run time clock: adds the run time of the attempt to the total.
     fn stop_clock(&mut self) {
         if let Some(since) = self.status.running_time.take() {
             let ran = seconds_between(since.0, self.o.now);
@@ -265,8 +266,8 @@ impl<'a> Evaluation<'a> {
         }
     }
 
-    /// Of a job that has ended nothing runs: what still does is being stopped,
-    /// and nobody counts again.
+    /// Updates the counts. An ended job has no running pods: those that still run are being
+    /// stopped, and nothing updates the counts later.
     fn count_pods(&mut self, ended: bool) {
         let total = i64::from(self.spec.pod_count());
         let count = |pods: usize| i64::try_from(pods).unwrap_or(i64::MAX);

@@ -1,4 +1,4 @@
-//! A job whose pods are all there: they start, run, and end.
+//! A placed job: its pods start, run and end.
 
 use std::collections::BTreeMap;
 
@@ -18,15 +18,15 @@ use crate::gang::failure::{Diagnosis, Fault};
 use crate::gang::observed::PodView;
 use crate::gang::{Attempt, Wish};
 
-/// Nodes that a message names.
+/// Number of nodes that a message names.
 const NAMED: usize = 8;
 
-/// What is found of an attempt.
+/// Result of judging an attempt.
 struct Found {
     diagnosis: Diagnosis,
-    /// Pods that are started again while the others go on.
+    /// Pods that are started again while the others run on.
     recoveries: Vec<Recovery>,
-    /// When to look again at surplus that does not start.
+    /// When to check again for surplus pods that do not start.
     again: Option<Timestamp>,
 }
 
@@ -59,7 +59,7 @@ impl Evaluation<'_> {
                 Ok(recovered) => recovered,
                 Err(end) => return *end,
             };
-            // Those were all that was waited for, perhaps.
+            // These may have been the last pods that the job waited for.
             if let Some(message) = self.succeeded() {
                 return self.complete(message);
             }
@@ -100,8 +100,8 @@ impl Evaluation<'_> {
         self.say(JobPhase::Running, reason, message, wish)
     }
 
-    /// Pods of the gang are awaited, or others still go that have failed. That of surplus none
-    /// comes may be so for good.
+    /// True if pods of the gang are awaited, or failed pods are still being deleted. Awaited
+    /// surplus pods do not count, because they may never come.
     fn is_recovering(&self) -> bool {
         let of_now = |(_, pod): &&(&str, &PodView)| pod.attempt == self.attempt();
         let mut old = self.own.iter().filter(of_now);
@@ -111,7 +111,7 @@ impl Evaluation<'_> {
             || old.any(|(_, pod)| self.awaited.is_old(pod))
     }
 
-    /// That it runs, with all that it asks for or without some.
+    /// Reason and message of a job that runs, with all its pods or without some.
     fn how_it_runs(&self) -> (Reason, String) {
         let last = self.status.last_failure.as_ref();
         let last = last.filter(|last| last.attempt == self.attempt());
@@ -141,8 +141,9 @@ impl Evaluation<'_> {
         (Reason::Running, message)
     }
 
-    /// Where it has its place, as `, on 2 nodes: a (4), b (4)`: the gang by its plan, so that it
-    /// says the same as long as it has it, and pods beyond it where they are.
+    /// Nodes of the job, as `, on 2 nodes: a (4), b (4)`. The gang's nodes come from its plan, so
+    /// that the text stays the same as long as the gang has its place; surplus pods add their own
+    /// nodes.
     pub(super) fn on_nodes(&self) -> String {
         let plan = self.o.journal.plan.as_ref();
         let mut nodes: BTreeMap<&str, i64> = BTreeMap::new();
@@ -169,8 +170,8 @@ impl Evaluation<'_> {
         }
     }
 
-    /// How long it may run. A job that may not run as it is now keeps the deadline that it was
-    /// placed with: else whoever may not have a later one would take it once it runs.
+    /// Longest run time of the job. A placed job that may not run any more keeps the deadline of
+    /// its plan, so that its user cannot extend it while it runs.
     fn active_seconds(&self) -> Option<i64> {
         let deadlines = self.o.spec.deadlines.as_ref();
         let now = deadlines.and_then(|d| d.active_seconds);
@@ -182,14 +183,14 @@ impl Evaluation<'_> {
         }
     }
 
-    /// The sentence of success, if the job has succeeded.
+    /// The message of success, if the job has succeeded.
     pub(super) fn succeeded(&self) -> Option<String> {
         let finished = &self.finished;
         match self.o.spec.success_policy() {
             SuccessPolicy::All => {
                 let groups = || self.o.spec.task_groups.iter().filter(|g| g.is_in_gang());
                 let counted = |name: &str| groups().any(|group| group.name == name);
-                // Of surplus whoever came counts, while it has not ended.
+                // Every surplus pod of a counted group must end first.
                 let mut surplus = self.roster.surplus.pods.iter();
                 if surplus.any(|(_, pod)| !pod.phase.is_over() && counted(&pod.group)) {
                     return None;
@@ -221,7 +222,7 @@ impl Evaluation<'_> {
         }
     }
 
-    /// The group of rank 0, where its success is the job's.
+    /// The group of rank 0, if its success is the job's success.
     fn leader(&self) -> Option<&str> {
         let leads = self.o.spec.success_policy() == SuccessPolicy::Leader;
         self.o.spec.leader_group().filter(|_| leads)
@@ -232,7 +233,7 @@ impl Evaluation<'_> {
         restart.map_or(&[], |restart| &restart.rules)
     }
 
-    /// What is found of the current attempt.
+    /// Judges the current attempt.
     fn found(&self) -> Found {
         let nodes = Ailing::among(self.roster.nodes.iter().copied(), &self.o);
         let of = |pods| self.attempt_of(pods, &nodes, &self.finished);
@@ -245,7 +246,7 @@ impl Evaluation<'_> {
         let stuck = surplus.iter().filter_map(|pod| self.stuck(*pod));
         let (late, later): (Vec<_>, Vec<_>) = stuck.partition(|(_, until)| *until <= self.o.now);
         let again = later.into_iter().map(|(_, until)| until).min();
-        // Whoever takes one away takes what its job can do without.
+        // A deleted surplus pod is no failure: the job can run without it.
         let is_taken = |fault: &Fault| {
             let at = surplus.binary_search_by_key(&fault.pod.as_str(), |(name, _)| name);
             let pod = at.ok().and_then(|at| surplus.get(at));
@@ -262,7 +263,7 @@ impl Evaluation<'_> {
                 }
             }
         }
-        // The usual case: nothing of it may recover alone, and one look is enough.
+        // In the usual case no pod may recover alone, and one diagnosis is enough.
         if self.may_recover() {
             let attempt = of(gang);
             recoveries.extend(attempt.faults().filter_map(|fault| self.recovery(&fault)));
@@ -286,7 +287,7 @@ impl Evaluation<'_> {
         }
     }
 
-    /// Pods of the gang that run or need not.
+    /// Number of gang pods that run or have finished.
     fn up(&self) -> usize {
         let groups = || self.o.spec.task_groups.iter();
         let sizes = || groups().map(|g| (g.name.as_str(), g.gang_size()));
@@ -295,7 +296,7 @@ impl Evaluation<'_> {
         self.roster.gang.tally.running.saturating_add(ended)
     }
 
-    /// True if failures of some of its pods leave the others alone.
+    /// True if failures of some pods may leave the others running.
     fn may_recover(&self) -> bool {
         let scope = self.o.spec.restart.as_ref().and_then(|r| r.scope);
         let alone = |action: RestartAction| {
@@ -309,15 +310,15 @@ impl Evaluation<'_> {
             || self.rules().iter().any(|rule| alone(rule.action))
     }
 
-    /// The current attempt, as far as these of its pods are asked about, with what is wrong with
-    /// its nodes and who of it has ended.
+    /// The current attempt, restricted to these pods, with the state of its nodes and its finished
+    /// pods.
     pub(super) fn attempt_of<'m>(
         &'m self,
         pods: &'m [Named<'m>],
         nodes: &'m Ailing<'m>,
         finished: &'m Finished<'m>,
     ) -> failure::Attempt<'m> {
-        // Those outside the gang are none of its success.
+        // Pods outside the gang do not count towards its success.
         let in_gang = |pod: &PodView| {
             let group = self.o.spec.group(&pod.group);
             group.is_none_or(TaskGroup::is_in_gang)

@@ -1,4 +1,4 @@
-//! Pods that have failed and are started again while the others go on.
+//! Failed pods that are started again while the others run on.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,31 +14,30 @@ use crate::gang::observed::PodView;
 use crate::gang::plan_members;
 use crate::gang::rules;
 
-/// Seconds before a pod outside the gang that has failed is created again: it costs the job
-/// nothing, and must not go round and round.
+/// Seconds before a failed pod outside the gang is created again. It costs the job nothing, so the
+/// pause must prevent a busy loop.
 const OUTSIDE_BACKOFF: i64 = 60;
-/// Least seconds before what counts against no limit is created again, likewise.
+/// Shortest pause in seconds before a pod is created again whose failure counts against no limit.
 const UNCOUNTED_BACKOFF: i64 = 10;
-/// Seconds for which what fails belongs to the failures before: agents that lose a peer end one
-/// after the other.
+/// Seconds within which failures belong together: agents that lose a peer end one after the other.
 const WAVE: i64 = 30;
-/// Seconds within which a pod that the cluster has stopped twice where it was is not tried there a
+/// Seconds within which a pod that the cluster has stopped twice on a node is not tried there a
 /// third time.
 const TWICE: i64 = 600;
 
-/// What is started again.
+/// Pods that a failure restarts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scope {
     Group,
     Pod,
 }
 
-/// A fault whose pod is started again while the others go on.
+/// A fault whose pod is started again while the others run on.
 #[derive(Clone, Debug)]
 pub(super) struct Recovery {
     fault: Fault,
     scope: Scope,
-    /// It counts against a limit, if its blame does.
+    /// True if the fault counts against a limit, provided that its blame does.
     counts: bool,
 }
 
@@ -49,8 +48,8 @@ impl Recovery {
 }
 
 impl Evaluation<'_> {
-    /// Whether others can go on without the pod that this happened to. None: they cannot, or
-    /// are not to.
+    /// The recovery from a fault while the other pods run on. None if they cannot, or are not meant
+    /// to.
     pub(super) fn recovery(&self, fault: &Fault) -> Option<Recovery> {
         let (group, index) = (self.o.spec.group(&fault.group)?, fault.index?);
         let rule = rules::matching(self.rules(), fault).map(|(_, action)| action);
@@ -65,7 +64,7 @@ impl Evaluation<'_> {
                 counts,
             })
         };
-        // Of what is outside the gang nothing ends the job.
+        // A failure outside the gang never ends the job.
         if !group.is_in_gang() {
             return recovery(Scope::Pod);
         }
@@ -90,7 +89,8 @@ impl Evaluation<'_> {
         recovery(scope)
     }
 
-    /// Where they were they must be able to be again: the nodes take them, and have their room.
+    /// True if the pods can run on their nodes again: the nodes take new pods, and still have the
+    /// room.
     fn can_be_where_it_was(
         &self,
         fault: &Fault,
@@ -106,7 +106,7 @@ impl Evaluation<'_> {
             Scope::Pod => fault.node.as_deref().is_none_or(|node| self.is_open(node)),
             Scope::Group => self.is_open_to(group),
         };
-        // What has ended holds nothing any more: others may be there by now.
+        // A finished pod has released its resources, which another gang may hold by now.
         let is_whole = || {
             let mut indexes = 0..group.gang_size();
             indexes.all(|i| !self.finished.contains(&group.name, i))
@@ -120,14 +120,14 @@ impl Evaluation<'_> {
             let soon = before.is_some_and(|at| seconds_between(at, self.o.now) < TWICE);
             soon && self.roster.pods().filter(own).any(|pod| pod.round > 0)
         };
-        // Of ten thousand that fail together each is asked: what is dear comes last.
+        // Ten thousand failed pods may be checked at once, so the expensive checks come last.
         passes
             && stays()
             && (scope == Scope::Pod || is_whole())
             && !(fault.blame == Blame::Cluster && twice())
     }
 
-    /// Whether all nodes on which a group has its place take its pods.
+    /// True if all nodes of the group's place take new pods.
     fn is_open_to(&self, group: &TaskGroup) -> bool {
         let plan = self.o.journal.plan.as_ref();
         let runs = plan.into_iter().flat_map(|plan| &plan.assignments);
@@ -135,7 +135,7 @@ impl Evaluation<'_> {
         own.all(|run| self.is_open(&run.node))
     }
 
-    /// When the last failure of this attempt was.
+    /// Time of the last failure of this attempt.
     fn last_counted(&self) -> Option<Timestamp> {
         let last = self.o.status.last_failure.as_ref();
         let last = last.filter(|last| last.attempt == self.attempt());
@@ -146,8 +146,8 @@ impl Evaluation<'_> {
         !(self.o.lost)(node) && (self.o.unhealthy)(node).is_none() && (self.o.open)(node)
     }
 
-    /// What a failure of that pod restarts where no rule says. At rank 0 the others of an
-    /// elastic group meet: without it they cannot go on.
+    /// The restart scope for a failure of that pod without a matching rule. The pods of an elastic
+    /// group rendezvous at rank 0 and cannot continue without it.
     fn scope(&self, group: &TaskGroup, index: u32) -> RestartScope {
         let restart = self.o.spec.restart.as_ref();
         let leads = self.o.spec.leader_group() == Some(&group.name) && index == 0;
@@ -158,8 +158,9 @@ impl Evaluation<'_> {
         restart.and_then(|r| r.scope).unwrap_or(default)
     }
 
-    /// They are started again, which counts once, however many they are, and not again for those
-    /// that fail by the same. Gives what ends the job, if it may not be.
+    /// Starts the pods again. The restart counts once, however many pods there are, and further
+    /// failures with the same cause do not count again. The error is the end of the job, if a limit
+    /// is used up.
     pub(super) fn recover(mut self, recoveries: &[Recovery]) -> Result<Self, Box<Next>> {
         let counted = |blame: Blame| {
             let mut those = recoveries.iter().filter(move |r| r.counts);
@@ -211,8 +212,8 @@ impl Evaluation<'_> {
         Ok(self)
     }
 
-    /// True if all of these pods are of rounds before the last that counted, which was a moment
-    /// ago: they fail by what it was for, or a cache shows late what was counted then.
+    /// True if all these pods are from rounds before the last counted one, which is recent: they
+    /// have failed with the same cause, or the cache is late.
     fn joins(&self, round: i64, recoveries: &[Recovery]) -> bool {
         let before = self.last_counted();
         let soon = before.is_some_and(|at| seconds_between(at, self.o.now) < WAVE);
@@ -230,7 +231,7 @@ impl Evaluation<'_> {
         recoveries.iter().all(is_of_before)
     }
 
-    /// Pods that are to go, by group.
+    /// Pods that are to be deleted, by group.
     fn doomed(&self, recoveries: &[Recovery]) -> BTreeMap<String, BTreeSet<u32>> {
         let mut doomed: BTreeMap<String, BTreeSet<u32>> = BTreeMap::new();
         let mut whole: BTreeSet<&str> = BTreeSet::new();
@@ -248,7 +249,7 @@ impl Evaluation<'_> {
         doomed
     }
 
-    /// A node on which a pod of the gang is to come, and that takes none any more.
+    /// A fault if a missing pod of the gang is to be created on a node that takes no new pods.
     pub(super) fn on_closed_node(&self) -> Option<Fault> {
         if !self.awaited.is_any() {
             return None;
@@ -276,7 +277,7 @@ impl Evaluation<'_> {
         })
     }
 
-    /// Until when pods that are started again while the others go on must run.
+    /// Deadline by which restarted pods must run.
     pub(super) fn recovery_ends(&self) -> Option<Timestamp> {
         let groups = || self.o.spec.task_groups.iter();
         let mut sizes = groups().map(|g| (g.name.as_str(), g.gang_size()));
@@ -289,7 +290,7 @@ impl Evaluation<'_> {
         Some(after(since, startup.saturating_add(most)))
     }
 
-    /// A pod of a gang that runs is started again, and does not come to run.
+    /// A fault if a restarted pod of a running gang does not start in time.
     pub(super) fn came_too_late(&self) -> Option<Fault> {
         self.o.status.running_time.as_ref()?;
         let stuck = self.first_stuck();

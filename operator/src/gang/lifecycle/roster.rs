@@ -1,5 +1,5 @@
-//! The pods of the attempt that a job is at. A job may have thousands: they are gone through once,
-//! and whoever asks about them asks here.
+//! The pods of the current attempt. A job may have thousands, so they are sorted once, and all
+//! checks use the result.
 
 use std::collections::HashSet;
 
@@ -9,27 +9,27 @@ use crate::gang::observed::{PodPhase, PodView};
 /// A pod with its name.
 pub(crate) type Named<'a> = (&'a str, &'a PodView);
 
-/// The pods of the current attempt, without those in whose place others are awaited.
+/// The pods of the current attempt, without those whose replacement is awaited.
 #[derive(Debug, Default)]
 pub(super) struct Roster<'a> {
-    /// Those that are part of the gang.
+    /// Pods that are part of the gang.
     pub(super) gang: Part<'a>,
-    /// Those that it can do without.
+    /// Surplus pods.
     pub(super) surplus: Part<'a>,
-    /// Where they are.
+    /// Nodes of the pods.
     pub(super) nodes: HashSet<&'a str>,
 }
 
-/// Some of them.
+/// Either the gang's pods or the surplus pods.
 #[derive(Debug, Default)]
 pub(super) struct Part<'a> {
-    /// By name.
+    /// Pods by name.
     pub(super) pods: Vec<Named<'a>>,
-    /// How many of them do what.
+    /// Number of pods by phase.
     pub(super) tally: Tally,
 }
 
-/// Pods by what they do.
+/// Number of pods by phase.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Tally {
     pub(super) pending: usize,
@@ -67,19 +67,19 @@ impl<'a> Part<'a> {
 }
 
 impl<'a> Roster<'a> {
-    /// All of them: those of the gang, then the others.
+    /// All pods: those of the gang first.
     pub(super) fn pods(&self) -> impl Iterator<Item = &'a PodView> {
         let all = self.gang.pods.iter().chain(&self.surplus.pods);
         all.map(|(_, pod)| *pod)
     }
 
-    /// How many of all of them do what.
+    /// Number of all pods by phase.
     pub(super) fn tally(&self) -> Tally {
         self.gang.tally.and(self.surplus.tally)
     }
 }
 
-/// The nodes that pods are on. Those whose names follow each other are often on one.
+/// The nodes of these pods. Pods with consecutive names are often on one node.
 pub(super) fn nodes_of<'a>(pods: impl Iterator<Item = &'a PodView>) -> HashSet<&'a str> {
     let mut nodes: Vec<&str> = pods.filter_map(|pod| pod.node.as_deref()).collect();
     nodes.dedup();
@@ -87,7 +87,7 @@ pub(super) fn nodes_of<'a>(pods: impl Iterator<Item = &'a PodView>) -> HashSet<&
 }
 
 impl<'a> Evaluation<'a> {
-    /// Who is of the current attempt, as it is and as pods are awaited.
+    /// Collects the pods of the current attempt, without those whose replacement is awaited.
     pub(super) fn muster(&self) -> Roster<'a> {
         let mut roster = Roster::default();
         roster.gang.pods.reserve(self.own.len());
@@ -104,7 +104,7 @@ impl<'a> Evaluation<'a> {
         roster
     }
 
-    /// True of a pod that is not part of the gang.
+    /// True if the pod is not part of the gang.
     fn is_surplus(&self, pod: &PodView) -> bool {
         let group = self.o.spec.group(&pod.group);
         group.is_none_or(|group| pod.index >= group.gang_size())

@@ -1,4 +1,4 @@
-//! A job of several stages: when one is complete the next is queued, as a gang of its own.
+//! A job of several stages: when a stage is complete, the next one is queued as a gang of its own.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use trellis_api::Reason;
@@ -8,7 +8,7 @@ use super::{Evaluation, Named, Next, Observed};
 use crate::gang::Wish;
 use crate::gang::observed::PodView;
 
-/// The stage that a job is at. None: it has but one.
+/// The current stage of a job. None if the job has only one.
 pub(super) fn stage(o: &Observed<'_>) -> Option<JobStage> {
     let of = i64::from(o.whole.stages());
     let stage = o.status.stage.clone().unwrap_or(JobStage {
@@ -25,7 +25,7 @@ pub(super) fn stage(o: &Observed<'_>) -> Option<JobStage> {
 }
 
 impl<'a> Evaluation<'a> {
-    /// The gang has done its work: its job is complete, or its stage is.
+    /// Ends the job after its last stage; otherwise moves on to the next stage.
     pub(super) fn complete(mut self, message: String) -> Next {
         let stage = self.status.stage.clone();
         let Some(stage) = stage.filter(|stage| stage.number < stage.of) else {
@@ -48,7 +48,7 @@ impl<'a> Evaluation<'a> {
         let JobStage { number, of, .. } = stage;
         let message = format!("stage {number} of {of} is complete: {message}");
         let message = self.until_they_are_gone(&message);
-        // What the next stage becomes is compiled once it is written that this one is complete.
+        // The next stage is compiled after the status records that this one is complete.
         let wish = Wish::Stop {
             reason: Reason::StageComplete,
             hurry: true,
@@ -56,14 +56,15 @@ impl<'a> Evaluation<'a> {
         self.say(JobPhase::Queued, Reason::StageComplete, message, wish)
     }
 
-    /// True of a pod that is done, as its stage is, and stays. Nobody waits for it to go.
+    /// True if the pod has finished, belongs to an earlier stage, and stays. The next stage does
+    /// not wait for its deletion.
     fn is_left(&self, pod: &PodView) -> bool {
         pod.phase.is_over()
             && self.status.is_of_earlier_stage(pod.attempt)
             && self.o.spec.keeps_done_pods()
     }
 
-    /// The pods of the job, in whatever attempt, but for those that are left of earlier stages.
+    /// The pods of the job in all attempts, without those that earlier stages have left.
     pub(super) fn own_pods(&self) -> impl Iterator<Item = Named<'a>> {
         let own = self.own.iter().copied();
         own.filter(|(_, pod)| !self.is_left(pod))

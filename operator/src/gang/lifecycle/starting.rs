@@ -1,4 +1,4 @@
-//! A job whose pods are there and do not all run yet.
+//! A placed job whose pods do not all run yet.
 
 use k8s_openapi::jiff::Timestamp;
 use trellis_api::Reason;
@@ -9,18 +9,19 @@ use crate::gang::failure::{Blame, Fault};
 use crate::gang::observed::{Obstacle, PodPhase, Stuck};
 use crate::gang::{Attempt, Wish};
 
-/// How long room is held for an image that does not come, in seconds.
+/// Seconds for which a place is kept for an image that cannot be pulled.
 const IMAGE_SECONDS: i64 = 300;
 
-/// How long a kubelet has to set a container up after it could not, in seconds.
+/// Seconds that a kubelet has to set up a container after its first failure.
 const SETUP_SECONDS: i64 = 60;
 
-/// How long a claim of a pod's own has to be bound, in seconds: what kube-scheduler gives those
-/// of a pod (`VolumeBindingArgs.bindTimeoutSeconds`).
+/// Seconds for an ephemeral claim to be bound, as in kube-scheduler
+/// (`VolumeBindingArgs.bindTimeoutSeconds`).
 const CLAIM_SECONDS: i64 = 600;
 
 impl Evaluation<'_> {
-    /// So many of all pods run.
+    /// Reports a job of which `up` of `total` pods run, or ends its attempt at the startup
+    /// deadline.
     pub(super) fn starting(mut self, up: usize, total: usize, wish: Wish<Attempt>) -> Next {
         let since = self.status.scheduled_time.as_ref();
         let since = since.map_or(self.o.now, |t| t.0);
@@ -29,7 +30,7 @@ impl Evaluation<'_> {
         if deadline <= self.o.now {
             let message =
                 format!("{up} of {total} pods ran within deadlines.startupSeconds = {startup} s");
-            // Who waits for a volume cannot help it.
+            // A pod that waits for a volume is not to blame.
             let unbound = self.first_stuck().map(|(fault, _)| fault);
             if let Some(fault) = unbound.filter(|fault| fault.reason == Reason::ClaimNotBound) {
                 return self.failed(fault);
@@ -60,25 +61,26 @@ impl Evaluation<'_> {
         self.say(JobPhase::Starting, fault.reason, message, wish)
     }
 
-    /// How long pods have to come to run.
+    /// Seconds in which the pods must start to run.
     pub(super) fn startup_seconds(&self) -> i64 {
         let deadlines = self.o.spec.deadlines.clone().unwrap_or_default();
         deadlines.startup_seconds()
     }
 
-    /// What keeps the first pod of the gang from starting that something does.
+    /// The first obstacle that keeps a pod of the gang from starting.
     pub(super) fn first_stuck(&self) -> Option<(Fault, Timestamp)> {
         let mut gang = self.roster.gang.pods.iter();
         gang.find_map(|pod| self.stuck(*pod))
     }
 
-    /// What keeps a pod from starting, and until when its room is held.
+    /// The obstacle that keeps a pod from starting, and the time until which its place is kept.
     pub(super) fn stuck(&self, pod: Named<'_>) -> Option<(Fault, Timestamp)> {
         let stuck = pod.1.stuck.as_ref()?;
         let placed = self.status.scheduled_time.as_ref();
         let since = stuck.since.or(placed.map(|t| t.0)).unwrap_or(self.o.now);
         let until = match stuck.obstacle {
-            // A registry may be down for a while; a typing error must not hold GPUs for long.
+            // A registry may be down for a while, but a wrong image name must not hold GPUs for
+            // long.
             Obstacle::Image => after(since, IMAGE_SECONDS),
             Obstacle::Setup => after(since, SETUP_SECONDS),
             Obstacle::Claim => after(since, CLAIM_SECONDS),
@@ -110,7 +112,7 @@ fn stuck_fault((name, pod): Named<'_>, stuck: &Stuck) -> Fault {
             "cannot be set up",
         ),
         Obstacle::Root => (Reason::ContainerConfigError, Blame::Job, "cannot be set up"),
-        // Whoever provides volumes may be away for hours: no limit ends the job for that.
+        // A volume provisioner may be down for hours: no limit ends the job for that.
         Obstacle::Claim | Obstacle::Volume => {
             let message = format!("PersistentVolumeClaim {container:?} of pod {name:?} {words}");
             let reason = Reason::ClaimNotBound;

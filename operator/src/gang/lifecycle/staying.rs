@@ -1,4 +1,4 @@
-//! A gang of which a node is unhealthy, and that does not leave it yet.
+//! A gang that stays on an unhealthy node for now.
 
 use k8s_openapi::jiff::SignedDuration;
 use trellis_api::Reason;
@@ -7,7 +7,7 @@ use super::Evaluation;
 use crate::gang::observed::Leave;
 
 impl Evaluation<'_> {
-    /// It stays on this node for now.
+    /// Records that the gang stays on this node for now.
     pub(super) fn stays(&mut self, node: &str, leave: Leave) {
         let (wait, reason, what) = match leave {
             Leave::Now => return,
@@ -27,7 +27,7 @@ impl Evaluation<'_> {
         self.staying = Some((reason, format!("node {node:?} is unhealthy: {why}; {what}")));
     }
 
-    /// What is said of a gang that is well otherwise.
+    /// Adds the unhealthy node to the reason and message of a healthy gang.
     pub(super) fn staying(&self, reason: Reason, message: String) -> (Reason, String) {
         match &self.staying {
             None => (reason, message),

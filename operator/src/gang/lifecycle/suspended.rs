@@ -1,4 +1,4 @@
-//! A job that its user has suspended, and how it goes on.
+//! A job that its user has suspended, and its resumption.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use trellis_api::Reason;
@@ -10,7 +10,8 @@ use crate::gang::Wish;
 
 impl Evaluation<'_> {
     pub(super) fn suspended(mut self) -> Next {
-        // Taken back or not, what comes is placed anew and has its whole startup time.
+        // The next attempt is placed anew and has its full startup time, whether the suspension is
+        // revoked or not.
         self.status.scheduled_time = None;
         let held = !matches!(
             self.o.journal.phase,
@@ -37,9 +38,9 @@ impl Evaluation<'_> {
         )
     }
 
-    /// To go on after a suspension is a new attempt, at the end of its priority. That is written
-    /// before anything is done for it: while the status says Suspended the spec may change, and
-    /// an attempt that is not written might be counted twice.
+    /// Resumes the job with a new attempt, queued last within its priority. The status records the
+    /// attempt before anything else happens: while the status says Suspended the spec may change,
+    /// and an attempt that is not recorded might count twice.
     pub(super) fn resumed(mut self) -> Next {
         if self.o.status.admitted_time.is_some() {
             self.begin(self.attempt().saturating_add(1));

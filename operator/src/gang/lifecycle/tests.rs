@@ -1,4 +1,4 @@
-//! One job under test, and the words to say what happens to it.
+//! One job under test, and helpers that describe events around it.
 
 #![allow(clippy::arithmetic_side_effects, reason = "a test fails by panicking")]
 
@@ -52,7 +52,7 @@ fn exit(code: i32) -> PodPhase {
     }
 }
 
-/// The wish that an attempt runs, whose job waits since then and of which nothing has failed.
+/// The wish to run an attempt of a job that waits since then and has had no failure.
 fn runs(number: i64, submitted: i64) -> Wish<Attempt> {
     Wish::Run(Attempt {
         number,
@@ -69,7 +69,7 @@ fn runs(number: i64, submitted: i64) -> Wish<Attempt> {
     })
 }
 
-/// The wish that a job ends whose pods have nothing to save.
+/// The wish to end a job whose pods have nothing to save.
 fn finishes(keep: bool) -> Wish<Attempt> {
     Wish::Finish { keep, hurry: true }
 }
@@ -92,7 +92,7 @@ struct Case {
 }
 
 impl Case {
-    /// The fields of `more` stand in the spec beside the task group.
+    /// Adds the fields of `more` to the spec, beside the task group.
     fn new(more: Value) -> Self {
         let mut spec = json!({"taskGroups": [{
             "name": "worker", "replicas": 2, "gpus": 8, "image": "train:1",
@@ -120,13 +120,13 @@ impl Case {
         }
     }
 
-    /// The spec of the stage that it is at.
+    /// The spec of the current stage.
     fn of_stage(&self) -> Cow<'_, TrainingJobSpec> {
         let stage = self.status.stage.as_ref().map_or(1, |s| s.number);
         self.spec.of_stage(u32::try_from(stage).unwrap())
     }
 
-    /// The first group of it.
+    /// The first group of the current stage.
     fn group(&self) -> String {
         self.of_stage().task_groups[0].name.clone()
     }
@@ -159,7 +159,7 @@ impl Case {
         })
     }
 
-    /// Looks, and writes what is said.
+    /// Evaluates the job, and stores the new status.
     fn step(&mut self) -> Next {
         let next = self.look();
         if let Some(status) = &next.status {
@@ -168,7 +168,7 @@ impl Case {
         next
     }
 
-    /// One step, that must say this.
+    /// One step that must report this phase and reason.
     #[track_caller]
     fn says(&mut self, phase: JobPhase, reason: Reason) -> Next {
         let next = self.step();
@@ -177,7 +177,7 @@ impl Case {
         next
     }
 
-    /// The row of the table of conditions: T, F or - each, in its order.
+    /// The row of the table of conditions: T, F or - for each, in the table's order.
     fn row(&self) -> String {
         let word = |status: &str| match status {
             "True" => 'T',
@@ -195,7 +195,7 @@ impl Case {
         self.status.attempt.unwrap_or(1)
     }
 
-    /// The journal plans this attempt, one pod a node.
+    /// The journal plans this attempt, with one pod on each node.
     fn commit(&mut self, attempt: i64) {
         let group = self.group();
         let on = |node: &str| Assignment {
@@ -224,7 +224,7 @@ impl Case {
         };
     }
 
-    /// Both pods of this attempt are there, in this phase.
+    /// Both pods of this attempt exist in this phase.
     fn place(&mut self, attempt: i64, phase: &PodPhase) {
         let group = self.group();
         self.commit(attempt);
@@ -258,7 +258,7 @@ impl Case {
             .collect();
     }
 
-    /// The gang has been told to make room.
+    /// The gang is preempted.
     fn preempt(&mut self) {
         self.journal.phase = Some(PodGroupPhase::Unwinding);
         self.journal.reason = Some(Reason::Preempted);
@@ -269,7 +269,7 @@ impl Case {
         self.pods.get_mut(&format!("llm-worker-{index}")).unwrap()
     }
 
-    /// Nothing is left of the last plan.
+    /// No pod of the last plan is left.
     fn clear(&mut self) {
         self.journal = PodGroupStatus::default();
         self.pods.clear();
@@ -280,13 +280,13 @@ impl Case {
         self.certificate = Some(Certificate::waits(reason, message));
     }
 
-    /// Policies forbid what runs, and have it stopped.
+    /// Policies forbid the running gang, and evict it.
     fn evict(&mut self) {
         self.hold(JobPhase::Refused, Reason::PolicyDenied);
         self.evicted = Some("stopped by a policy".to_owned());
     }
 
-    /// Policies allow it.
+    /// Policies allow the gang.
     fn allow(&mut self) {
         self.standing = Standing::Runnable {
             compiled: "first".to_owned(),

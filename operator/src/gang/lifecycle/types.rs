@@ -1,4 +1,4 @@
-//! What the lifecycle looks at, and what it answers.
+//! Input and result of the lifecycle.
 
 use std::collections::BTreeMap;
 
@@ -11,15 +11,15 @@ use crate::gang::Held;
 use crate::gang::observed::{Leave, PodView};
 use crate::gang::{Attempt, Wish};
 
-/// What the job's spec has come to.
+/// Result of checking the job's spec.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// Valid, compiled, authorized: it may run. The hash is that of what it was compiled into.
+    /// The spec is valid, compiled and authorized: the job may run.
     Runnable {
         /// Hash of the compiled job.
         compiled: String,
     },
-    /// Refused, waiting or blocked, and why.
+    /// The job is refused, waiting or blocked.
     Held(Held),
 }
 
@@ -29,10 +29,10 @@ impl From<Held> for Standing {
     }
 }
 
-/// What is seen of one job.
+/// The observed state of one job.
 #[derive(Clone, Copy)]
 pub struct Observed<'a> {
-    /// The time.
+    /// The wall-clock time.
     pub now: Timestamp,
     /// When the job was created.
     pub created: Timestamp,
@@ -40,44 +40,46 @@ pub struct Observed<'a> {
     pub generation: Option<i64>,
     /// Uid of the job.
     pub uid: &'a str,
-    /// The spec of the stage that it is at.
+    /// The spec of the current stage.
     pub spec: &'a TrainingJobSpec,
     /// The spec with the task groups of all stages.
     pub whole: &'a TrainingJobSpec,
-    /// The status as it is.
+    /// The current status.
     pub status: &'a TrainingJobStatus,
-    /// What the spec has come to.
+    /// Result of checking the spec.
     pub standing: &'a Standing,
-    /// Why policies have what runs stopped, in words. None: they have not.
+    /// Why policies evict the gang. None if they do not.
     pub evicted: Option<&'a str>,
-    /// Queue that the job is in, once that is known.
+    /// Queue of the job, once it is known.
     pub queue: Option<&'a str>,
     /// The journal.
     pub journal: &'a PodGroupStatus,
-    /// The PodGroup is known, and the job's: that nothing stands in its journal means something.
+    /// True if the PodGroup is in the cache and belongs to the job, so that an empty journal is
+    /// reliable.
     pub has_journal: bool,
     /// Pods with the job's name.
     pub pods: &'a BTreeMap<String, PodView>,
-    /// Nodes that are lost.
+    /// True for a lost node.
     pub lost: &'a dyn Fn(&str) -> bool,
-    /// Why a node is unhealthy. None: it is well, or not known.
+    /// Why a node is unhealthy. None if it is healthy or unknown.
     pub unhealthy: &'a dyn Fn(&str) -> Option<String>,
-    /// Whether a node takes new pods.
+    /// True for a node that takes new pods.
     pub open: &'a dyn Fn(&str) -> bool,
-    /// Whether what runs on an unhealthy node leaves it now. Asked of one that something runs on.
+    /// Tells whether the pods on an unhealthy node may be evicted now. Called only for nodes with
+    /// running pods.
     pub leave: &'a dyn Fn(&str) -> Leave,
-    /// Why the gang waits, if the scheduler has said so.
+    /// The scheduler's explanation for a waiting gang, if there is one.
     pub certificate: Option<&'a Certificate>,
 }
 
-/// What is to be written and wanted.
+/// Result of one evaluation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Next {
-    /// The new status, without `compiled`. None: nothing is to be said yet.
+    /// The new status, without `compiled`. None if there is nothing to report yet.
     pub status: Option<TrainingJobStatus>,
-    /// What is wanted of the gang, once the status is written.
+    /// The wish for the gang once the status is written.
     pub wish: Wish<Attempt>,
-    /// Look again then, if nothing happens before.
+    /// Time of the next evaluation if no event comes before.
     pub again: Option<Timestamp>,
     /// Objects to remove because a time to live is over.
     pub expired: Expired,
@@ -89,8 +91,8 @@ pub enum Expired {
     /// Nothing yet.
     #[default]
     Nothing,
-    /// All that the job has made.
+    /// All children of the job.
     Children,
-    /// The job itself, and so all that it has made.
+    /// The job itself, and with it all its children.
     Job,
 }

@@ -1,4 +1,4 @@
-//! A job that has no place yet, or none for its attempt.
+//! A job that is not placed, or not for its current attempt.
 
 use std::collections::BTreeSet;
 
@@ -11,18 +11,18 @@ use super::{Evaluation, Expired, Next, Standing, after};
 use crate::gang::observed::PodView;
 use crate::gang::{Attempt, Wish};
 
-/// Between what has happened and what is waited for.
+/// Separates the cause from the pods that are waited for.
 const WAITS_FOR: &str = "; waiting for ";
-/// Pods that a message names.
+/// Number of pods that a message names.
 const NAMED: usize = 3;
 
 impl Evaluation<'_> {
-    /// What has happened, and which of the job's pods are still there.
+    /// The message, with the pods of the job that still exist.
     pub(super) fn until_they_are_gone(&self, message: &str) -> String {
-        // What was added a moment ago is said anew.
+        // An earlier addition of this kind is replaced.
         let message = message.split(WAITS_FOR).next().unwrap_or(message);
         let own = || self.own_pods();
-        // Those of lost nodes first: they are there for longest.
+        // Pods on lost nodes come first, because they stay for longest.
         let nodes = nodes_of(own().map(|(_, pod)| pod)).into_iter();
         let nodes: BTreeSet<&str> = nodes.filter(|node| (self.o.lost)(node)).collect();
         let lost = |pod: &PodView| pod.node.as_deref().is_some_and(|n| nodes.contains(n));
@@ -46,7 +46,7 @@ impl Evaluation<'_> {
         format!("{message}{WAITS_FOR}{what}: {}{more}", named.join(", "))
     }
 
-    /// Nothing new is placed. What is left of an earlier attempt goes: it has ended.
+    /// The wish of a job that may not be placed: the pods of an earlier attempt are removed.
     fn wish_to_wait(&self) -> Wish<Attempt> {
         let plan = self.o.journal.plan.as_ref();
         match plan.is_some_and(|plan| plan.attempt < self.attempt()) {
@@ -58,7 +58,7 @@ impl Evaluation<'_> {
         }
     }
 
-    /// Why the last attempt did not start, where that is likely to be so again.
+    /// Why the last attempt did not start, if that is likely to happen again.
     fn could_not_start(&self) -> Option<(Reason, String)> {
         let last = self.status.last_failure.as_ref()?;
         let reasons = [Reason::ImagePullFailed, Reason::ContainerConfigError];
@@ -68,7 +68,7 @@ impl Evaluation<'_> {
         follows.then(|| (reason, format!("pod {:?}: {said}", last.pod)))
     }
 
-    /// No place, or none for this attempt.
+    /// Reports a job that is not placed, or not for this attempt.
     pub(super) fn waiting(mut self) -> Next {
         if let Standing::Held(held) = self.o.standing {
             if self.is_being_evicted() {
@@ -86,7 +86,7 @@ impl Evaluation<'_> {
             let plan = self.o.journal.plan.as_ref();
             let is_of_before = plan.is_none_or(|plan| plan.attempt < self.attempt());
             let (reason, message) = match (&self.o.journal.reason, &self.o.status.reason) {
-                // Of what is over it is said what came of it, not how its place is given back.
+                // After a complete stage the status keeps that message instead of the rollback's.
                 (_, Some(reason @ Reason::StageComplete)) if is_of_before => {
                     (*reason, self.o.status.full_message().to_owned())
                 }
@@ -126,7 +126,7 @@ impl Evaluation<'_> {
             let Some((reason, why)) = self.could_not_start() else {
                 return self.say(JobPhase::Queued, Reason::BackingOff, next, wish);
             };
-            // A typing error stays one: someone has to do something.
+            // A wrong image name needs a user's fix.
             let phase = match reason {
                 Reason::ImagePullFailed => JobPhase::Blocked,
                 _ => JobPhase::Queued,
@@ -146,7 +146,7 @@ impl Evaluation<'_> {
                 self.say(JobPhase::Queued, reason, message, wish)
             }
             (None, Some(certificate)) => {
-                // The wish stays: once there is room it is refused no longer.
+                // The wish stays: the gang is placed once there is room.
                 let phase = match certificate.refused {
                     true => JobPhase::Refused,
                     false => JobPhase::Queued,
@@ -154,7 +154,7 @@ impl Evaluation<'_> {
                 let message = certificate.message.clone();
                 self.say(phase, certificate.reason, message, wish)
             }
-            // The scheduler answers within milliseconds: no write for that long.
+            // The scheduler explains within milliseconds, so the status is not written before.
             (None, None) => Next {
                 status: None,
                 wish,

@@ -27,8 +27,8 @@ fn the_latest_checkpoint_that_a_pod_names_counts_and_none_in_the_future() {
     let Wish::Run(run) = next.wish else { panic!() };
     assert_eq!(run.checkpoint, Some(at(150)), "preemption prices with it");
 
-    // A clock that is fast: it is taken for the moment at which it is first seen, whatever it
-    // writes over it, and nothing is written meanwhile.
+    // A time from a fast clock counts as the moment at which it is first seen, whatever time the
+    // pod reports later, and the status is not written meanwhile.
     says(&mut case, 0, Checkpoint::At(at(230)));
     case.step();
     assert_eq!(last(&case), time(200));
@@ -43,7 +43,7 @@ fn the_latest_checkpoint_that_a_pod_names_counts_and_none_in_the_future() {
     assert!(told.problem.unwrap().ends_with("which is to come"));
     assert_eq!(told.last_time, time(240));
 
-    // What is safe stays safe.
+    // A saved checkpoint stays saved.
     case.second = 300;
     case.pod(0).phase = exit(1);
     case.says(JobPhase::Restarting, Reason::PodFailed);
@@ -53,7 +53,7 @@ fn the_latest_checkpoint_that_a_pod_names_counts_and_none_in_the_future() {
     assert_eq!(last(&case), time(240));
 }
 
-/// The one that the grace is for.
+/// The grace period exists for this checkpoint.
 #[test]
 fn what_is_saved_while_the_pods_stop_counts() {
     let mut case = Case::new(json!({}));
@@ -85,8 +85,8 @@ fn what_is_no_time_is_said_and_does_not_count() {
     assert_eq!(case.status.checkpoint.unwrap().problem, None);
 }
 
-/// Whoever does well when it is stopped has its grace; the ranks that hang since another one
-/// failed could save nothing together.
+/// A pod that runs well has its full grace period when it is stopped. Ranks that hang because
+/// another rank failed could not save together.
 #[test]
 fn only_an_attempt_that_was_hurried_is_stopped_in_a_hurry() {
     let hurries = |case: &mut Case| match case.step().wish {
@@ -110,7 +110,7 @@ fn only_an_attempt_that_was_hurried_is_stopped_in_a_hurry() {
     both.unhealthy.insert("node-0".to_owned());
     both.pod(0).phase = exit(1);
     assert!(hurries(&mut both), "the others hang");
-    // The kubelet stopped it, for want of memory on the node.
+    // The kubelet evicted the pod because its node was short of memory.
     let mut evicted = placed(json!({}));
     evicted.pod(0).phase = exit(143);
     evicted.pod(0).disrupted = true;

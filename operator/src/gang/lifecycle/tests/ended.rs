@@ -26,7 +26,7 @@ fn terminal_never_reverts() {
     }
 }
 
-/// Who looks at a job that has ended must not read that it runs.
+/// The status of an ended job must not say that pods run.
 #[test]
 fn of_a_job_that_has_ended_nothing_runs() {
     let mut case = Case::new(json!({"restart": {"scope": "Never"}}));
@@ -39,7 +39,7 @@ fn of_a_job_that_has_ended_nothing_runs() {
     assert_eq!((counts.running, counts.failed), (0, 1));
     assert_eq!(case.status.ready.as_deref(), Some("0/2"));
     assert_eq!(case.status.nodes, Some(0));
-    // What has succeeded has.
+    // Succeeded pods still count.
     let complete = ended(json!({}), &PodPhase::Succeeded);
     assert_eq!(complete.status.ready.as_deref(), Some("2/2"));
 }
@@ -123,7 +123,7 @@ fn what_a_job_has_made_lives_as_long_as_the_job() {
     assert_eq!(case.look().expired, Expired::Job);
 }
 
-/// The job takes with it what would have been kept for longer.
+/// Children with a longer TTL are deleted with their job.
 #[test]
 fn what_a_job_has_made_goes_with_it() {
     let spec = json!({"cleanup": {"childrenTTLSeconds": 600}, "ttlSecondsAfterFinished": 60});
@@ -135,7 +135,7 @@ fn what_a_job_has_made_goes_with_it() {
     assert_eq!((next.expired, next.wish), (Expired::Job, finishes(false)));
 }
 
-/// As an operator may have left it that could not read the job.
+/// An operator that could not decode the job may have left this state.
 #[test]
 fn a_job_with_a_completion_time_has_ended_whatever_its_phase_says() {
     for phase in [JobPhase::Refused, JobPhase::Unrecognized] {

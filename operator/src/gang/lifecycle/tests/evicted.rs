@@ -1,6 +1,6 @@
 use super::*;
 
-/// What is forbidden is stopped soon.
+/// A forbidden gang is stopped with the short grace period.
 fn stop() -> Wish<Attempt> {
     Wish::Stop {
         reason: Reason::PolicyViolation,
@@ -8,7 +8,7 @@ fn stop() -> Wish<Attempt> {
     }
 }
 
-/// A gang that runs, since second 0.
+/// A gang that runs since second 0.
 fn running(more: Value) -> Case {
     let mut case = Case::new(more);
     case.place(1, &PodPhase::Running);
@@ -36,7 +36,7 @@ fn what_policies_forbid_is_stopped_whole_and_for_no_budget() {
     );
     assert_eq!(case.status.scheduled_time, None);
 
-    // Its pods take their time.
+    // The pods take time to stop.
     case.journal.phase = Some(PodGroupPhase::Unwinding);
     case.journal.reason = Some(Reason::PolicyViolation);
     case.pods.remove("llm-worker-0");
@@ -45,7 +45,7 @@ fn what_policies_forbid_is_stopped_whole_and_for_no_budget() {
     case.pods.clear();
     case.says(JobPhase::Restarting, Reason::PolicyViolation);
 
-    // It is refused like one that has never run.
+    // The job is refused like a job that has never run.
     case.journal.phase = Some(PodGroupPhase::Pending);
     case.journal.plan = None;
     let next = case.says(JobPhase::Refused, Reason::PolicyDenied);
@@ -63,7 +63,7 @@ fn what_policies_forbid_is_stopped_whole_and_for_no_budget() {
     case.says(JobPhase::Running, Reason::Running);
 }
 
-/// Whoever leads next may not even have read the policies.
+/// The next leader may not have read the policies yet.
 #[test]
 fn what_has_begun_is_finished_whoever_leads() {
     let mut case = running(json!({}));
@@ -117,7 +117,7 @@ fn a_job_that_is_never_to_run_twice_has_failed() {
     let mut case = running(json!({"restart": {"scope": "Never"}}));
     case.evict();
     let next = case.says(JobPhase::Failed, Reason::NoRestart);
-    // It did well until then.
+    // The gang ran well until then.
     let wish = Wish::Finish {
         keep: true,
         hurry: false,
@@ -144,7 +144,8 @@ fn what_starts_is_stopped_and_what_is_suspended_is_that() {
     assert_eq!(next.wish, Wish::stop(Reason::Suspended));
 }
 
-/// Also by an operator that had not heard of it: the place of an attempt that is over is nobody's.
+/// This holds even if the operator did not know of the eviction: the place of an attempt that is
+/// over is released.
 #[test]
 fn a_job_that_may_not_run_keeps_no_place_of_an_earlier_attempt() {
     let mut case = running(json!({}));

@@ -1,4 +1,4 @@
-//! What goes wrong, what that does, and what it counts against.
+//! Failures, their consequences, and the budgets that they count against.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +28,7 @@ fn rules(rules: Value) -> Case {
     Case::new(json!({"restart": {"limit": 1, "rules": rules}}))
 }
 
-/// Restarts that counted, and disruptions.
+/// Number of counted restarts and of disruptions.
 fn counted(case: &Case) -> (i64, i64) {
     let count = |count: Option<i64>| count.unwrap_or(0);
     (count(case.status.restarts), count(case.status.disruptions))
@@ -50,7 +50,7 @@ fn of_ranks_that_fail_together_the_first_is_told_with_its_last_line() {
     assert_eq!(counted(&case), (1, 0));
 }
 
-/// Someone deletes a pod, which ends by it before anybody looks.
+/// Another client deletes a pod, which ends before the operator sees the deletion.
 #[test]
 fn how_a_pod_takes_being_deleted_is_not_its_own_failure() {
     for (asked, own) in [(Some(at(7)), false), (Some(at(9)), true), (None, true)] {
@@ -80,7 +80,7 @@ fn the_first_rule_that_matches_decides() {
     ] {
         let mut case = rules(all.clone());
         case.place(1, &PodPhase::Running);
-        // The one that a rule speaks of before another does, whichever ended first.
+        // The failure with the first matching rule wins, whichever pod ended first.
         case.pod(0).phase = failed(1, 0);
         case.pod(1).phase = failed(code, 5);
         case.says(phase, reason);
@@ -106,7 +106,7 @@ fn a_rule_may_speak_of_reasons_ours_and_the_kubelets() {
             "{message}"
         );
     }
-    // The cluster's faults too.
+    // Rules apply to failures of the cluster too.
     let mut case = rules(json!([{"onReasons": ["NodeLost"], "action": "Fail"}]));
     case.place(1, &PodPhase::Running);
     case.lost.insert("node-1".to_owned());
@@ -123,7 +123,7 @@ fn a_failure_that_is_ignored_does_nothing_as_long_as_others_go_on() {
     case.says(JobPhase::Running, Reason::Running);
     case.pod(0).phase = PodPhase::Succeeded;
     case.says(JobPhase::Complete, Reason::Complete);
-    // Where nobody goes on there is nothing to ignore it for.
+    // If no other pod runs on, the failure is not ignored.
     let mut case = rules(ignore);
     case.place(1, &failed(3, 0));
     case.says(JobPhase::Restarting, Reason::PodFailed);
@@ -228,7 +228,7 @@ fn a_node_that_is_not_left_yet_keeps_the_gang_and_it_says_why() {
         message.starts_with("all pods run, on 2 nodes: node-0 (1), node-1 (1); node \"node-1\""),
         "{message}"
     );
-    // Its turn comes.
+    // The node may be left now.
     case.leave = Leave::Now;
     case.second = 7;
     case.says(JobPhase::Restarting, Reason::NodeUnhealthy);
@@ -239,12 +239,12 @@ fn a_node_that_is_not_left_yet_keeps_the_gang_and_it_says_why() {
     assert!(matches!(next.wish, Wish::Run(_)));
     let message = case.status.message.clone().unwrap();
     assert!(message.contains("GpuMemWatch"), "{message}");
-    // What has ended there has ended, and that was the node.
+    // A pod that has ended on the unhealthy node counts as the node's failure.
     case.pod(1).phase = failed(1, 0);
     case.says(JobPhase::Restarting, Reason::NodeUnhealthy);
     assert_eq!(counted(&case), (0, 1));
 
-    // It is over, and nothing is said of it any more.
+    // The node is healthy again, and the message does not mention it any more.
     let mut case = of(Leave::PartialDisruption(wait));
     case.says(JobPhase::Running, Reason::PartialDisruption);
     case.unhealthy.clear();
@@ -255,7 +255,7 @@ fn a_node_that_is_not_left_yet_keeps_the_gang_and_it_says_why() {
     let mut case = of(Leave::PartialDisruption(wait));
     case.pod(0).phase = PodPhase::Pending;
     case.says(JobPhase::Starting, Reason::PartialDisruption);
-    // A lost node is another matter.
+    // A lost node is left at once.
     case.lost.insert("node-1".to_owned());
     case.says(JobPhase::Restarting, Reason::NodeLost);
 }
@@ -272,11 +272,11 @@ fn room_is_held_for_an_image_for_five_minutes() {
     case.second = 320;
     case.says(JobPhase::Restarting, Reason::ImagePullFailed);
     assert_eq!(counted(&case), (1, 0));
-    // Its pods go, in the words of the journal.
+    // The pods are being deleted; the status shows the journal's reason.
     case.journal.phase = Some(PodGroupPhase::Unwinding);
     case.journal.reason = Some(Reason::Restarting);
     case.says(JobPhase::Restarting, Reason::Restarting);
-    // It is blocked until it is tried again, and says so all the time.
+    // The job is blocked until the next attempt, and keeps saying so.
     case.clear();
     for _ in 0..2 {
         case.says(JobPhase::Blocked, Reason::ImagePullFailed);
@@ -296,7 +296,7 @@ fn what_cannot_come_right_by_itself_is_undone_at_once() {
     for (obstacle, reason, count) in [
         (Obstacle::NoImage, Reason::ImagePullFailed, 1),
         (Obstacle::Root, Reason::ContainerConfigError, 1),
-        // A Secret that is not there is nobody's fault, and may come.
+        // A missing Secret counts against no budget, because it may still be created.
         (Obstacle::Config, Reason::ContainerConfigError, 0),
     ] {
         let mut case = Case::new(json!({}));
@@ -321,7 +321,7 @@ fn a_volume_of_a_pods_own_has_ten_minutes_and_then_the_gang_goes_elsewhere() {
     );
     case.second = 600;
     case.says(JobPhase::Restarting, Reason::ClaimNotBound);
-    // A provisioner may be away for hours: no limit ends the job for that.
+    // A provisioner may be down for hours: no limit ends the job for that.
     assert_eq!(counted(&case), (0, 0));
     assert_eq!(case.status.excluded_nodes[0].node, "node-0");
     assert!(
@@ -336,7 +336,7 @@ fn a_volume_that_cannot_be_is_not_waited_for() {
     case.place(1, &PodPhase::Pending);
     case.pod(0).stuck = stuck(Obstacle::Volume, 0);
     case.says(JobPhase::Restarting, Reason::ClaimNotBound);
-    // And who has less time than a volume: it is not the job's fault.
+    // A startup deadline that is shorter than the claim's: it is not the job's fault.
     let mut case = Case::new(json!({"deadlines": {"startupSeconds": 60}}));
     case.place(1, &PodPhase::Pending);
     case.pod(0).stuck = stuck(Obstacle::Claim, 0);
@@ -424,7 +424,7 @@ fn a_node_on_which_ranks_fail_first_twice_in_a_row_is_kept_away_from() {
         panic!("it is to run");
     };
     assert_eq!(attempt.suspects, ["node-1"]);
-    // It is not forgotten when the job runs elsewhere.
+    // The node is not forgotten when the job runs elsewhere.
     case.place(4, &PodPhase::Running);
     case.says(JobPhase::Running, Reason::Running);
     assert_eq!(case.status.excluded_nodes.len(), 1);

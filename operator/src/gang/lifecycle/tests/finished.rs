@@ -1,6 +1,6 @@
 use super::*;
 
-/// A pod goes, with its node or by somebody's hand.
+/// A pod disappears with its node, or because another client deletes it.
 fn goes(case: &mut Case, index: u32) {
     case.pods.remove(&format!("llm-worker-{index}")).unwrap();
 }
@@ -65,7 +65,7 @@ fn a_pod_that_runs_is_missed_and_the_next_attempt_has_all_its_pods_to_run() {
     case.says(JobPhase::Restarting, Reason::PodDisrupted);
 }
 
-/// As kubectl shows it: what has ended was there.
+/// The pod counts in the status stay the same, because the status records finished pods.
 #[test]
 fn who_leads_now_misses_nothing_that_ended_before() {
     let mut case = running(json!({"success": {"policy": "Leader"}}));

@@ -18,7 +18,7 @@ fn placed_starts_then_runs_then_succeeds() {
     assert_eq!(case.row(), "TFFFTFFTFF");
 }
 
-/// The write that closes the plan lets others go first.
+/// The write that closes the plan waits for the pods of other gangs.
 #[test]
 fn a_gang_that_has_ended_before_its_plan_is_closed_has_ended() {
     let mut case = Case::new(json!({}));
@@ -37,7 +37,7 @@ fn a_gang_that_has_ended_before_its_plan_is_closed_has_ended() {
     case.journal.phase = Some(PodGroupPhase::Committing);
     case.says(JobPhase::Restarting, Reason::PodFailed);
     assert_eq!(case.attempt(), 2);
-    // Not all of them were there: what failed to come is the scheduler's to undo.
+    // Not all pods existed: the scheduler rolls the plan back.
     let mut case = Case::new(json!({}));
     case.place(1, &exit(1));
     case.journal.phase = Some(PodGroupPhase::Committing);
@@ -67,7 +67,7 @@ fn the_jobs_own_faults_cost_restarts_and_double_the_wait() {
     let restart = json!({"limit": 4, "backoffSeconds": 10, "maxBackoffSeconds": 30});
     let mut case = Case::new(json!({"restart": restart}));
     for (attempt, wait) in [(1, 10), (2, 20), (3, 30), (4, 30)] {
-        // Both ranks fail together: one attempt.
+        // Both ranks fail together: this ends one attempt.
         case.place(attempt, &exit(1));
         case.says(JobPhase::Restarting, Reason::PodFailed);
         assert_eq!(case.attempt(), attempt + 1);
@@ -115,8 +115,8 @@ fn a_slow_start_is_the_jobs_own_fault() {
     assert_eq!(case.status.restarts, Some(1));
 }
 
-/// Someone has deleted the PodGroup, and another is there: what ran is a disruption, and what
-/// comes has its whole startup time.
+/// Another client has deleted the PodGroup, and a new one exists: the end of the attempt is a
+/// disruption, and the next attempt has its full startup time.
 #[test]
 fn a_gang_whose_journal_is_gone_is_placed_anew_at_nobodys_cost() {
     let spec = json!({"deadlines": {"startupSeconds": 60, "queueSeconds": 60}});
@@ -126,12 +126,12 @@ fn a_gang_whose_journal_is_gone_is_placed_anew_at_nobodys_cost() {
     case.second = 1000;
     case.journal = PodGroupStatus::default();
 
-    // Out of sight, perhaps.
+    // The PodGroup may only be missing from the cache.
     case.has_journal = false;
     let silent = case.step();
     assert_eq!((silent.status, silent.again), (None, Some(at(1005))));
     assert!(matches!(silent.wish, Wish::Run(Attempt { number: 1, .. })));
-    // Something of that name is in the way, say.
+    // For example, another object has the PodGroup's name.
     let runnable = case.standing.clone();
     case.hold(JobPhase::Blocked, Reason::NameConflict);
     assert_eq!(case.look().wish, Wish::Wait);
@@ -145,7 +145,7 @@ fn a_gang_whose_journal_is_gone_is_placed_anew_at_nobodys_cost() {
     assert_eq!(case.status.scheduled_time, None);
     let message = case.status.message.clone().unwrap();
     assert!(message.contains("was deleted") && message.contains("2 pods to end"));
-    // Once for one loss.
+    // The loss counts once.
     case.says(JobPhase::Restarting, Reason::JournalLost);
     assert_eq!(case.attempt(), 2);
     case.place(2, &PodPhase::Pending);

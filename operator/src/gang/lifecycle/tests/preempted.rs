@@ -14,7 +14,7 @@ fn who_makes_room_is_back_in_its_place_of_the_queue_and_is_counted_once() {
         message.starts_with("for another; waiting for 2 pods"),
         "{message}"
     );
-    // At once, and where it was.
+    // The next attempt is queued at once and keeps its place in the queue.
     let run = runs(2, 0);
     assert_eq!(next.wish, run);
     assert_eq!(
@@ -25,7 +25,7 @@ fn who_makes_room_is_back_in_its_place_of_the_queue_and_is_counted_once() {
     assert_eq!((last.attempt, Some(last.time)), (1, time(160)));
     assert!(case.status.last_failure.is_none());
     assert!(case.status.was_preempted());
-    // Its pods take their time.
+    // The pods take time to stop.
     case.pod(0).deleting = true;
     case.second = 170;
     case.says(JobPhase::Restarting, Reason::Preempted);
@@ -38,7 +38,7 @@ fn who_makes_room_is_back_in_its_place_of_the_queue_and_is_counted_once() {
     assert_eq!(case.step().status, None, "until the scheduler has answered");
     case.certify(Reason::InsufficientCapacity);
     case.says(JobPhase::Queued, Reason::InsufficientCapacity);
-    // What follows a later failure follows no preemption.
+    // An attempt after a later failure does not count as preempted.
     case.place(2, &exit(1));
     case.says(JobPhase::Failed, Reason::RestartLimitReached);
     case.status.attempt = Some(3);

@@ -14,7 +14,7 @@ enum Event {
     Clear,
     Pod(u32, PodPhase),
     Delete(u32),
-    /// A pod that no plan names, or in place of another: of the round that is awaited.
+    /// A pod that no plan names, or the awaited replacement of another pod.
     Join(u32, PodPhase),
     Lose(u32),
     Suspend(bool),
@@ -80,7 +80,7 @@ fn happen(case: &mut Case, event: Event) {
                 let awaited = case.status.internal.awaited_pods.as_ref();
                 let group = case.group();
                 let round = awaited.and_then(|a| Some(a.by_pod().of(&group, index)?.round));
-                // Who is of the plan is where that says.
+                // A pod of the plan is on its planned node.
                 let of_plan = case.pods.get(&format!("llm-{group}-{index}"));
                 let node = of_plan.map_or(first.node.clone(), |pod| pod.node.clone());
                 let pod = PodView {
@@ -113,7 +113,7 @@ fn happen(case: &mut Case, event: Event) {
     }
 }
 
-/// Jobs that restart as a whole, by pods and by groups, an elastic one, and one of stages.
+/// Jobs that restart as a whole, by pod and by group; an elastic job; and a job with stages.
 fn kinds() -> Vec<Case> {
     let of = |scope: Value| {
         let mut restart = json!({"limit": 2, "disruptionLimit": 2});
@@ -160,8 +160,9 @@ proptest! {
                     case.status.conditions.iter().map(|c| c.type_.as_str()).collect();
                 prop_assert_eq!(types, ConditionType::ALL.map(ConditionType::as_str).to_vec());
             }
-            // The same seen again changes nothing. A job that is held says so
-            // once its failure is written, one that goes on or begins anew why it waits.
+            // A second evaluation changes nothing, with two exceptions: a held job reports that
+            // once its failure is written, and a job that continues or begins anew reports why it
+            // waits.
             let written = case.status.clone();
             case.step();
             prop_assert_eq!(case.status.attempt, written.attempt);

@@ -1,9 +1,9 @@
-//! Pods that come while the others of their attempt are there.
+//! Pods that are created while other pods of their attempt exist.
 
 use super::*;
 use trellis_api::job::AwaitedGroup;
 
-/// A job of one group of two in the gang, with this written into the group.
+/// A job with one gang group of two pods, and these fields in the group.
 pub(super) fn case(restart: Value, group: Value) -> Case {
     let mut case = Case::new(json!({"restart": restart}));
     let mut spec = serde_json::to_value(&case.spec).unwrap();
@@ -18,7 +18,7 @@ pub(super) fn elastic() -> Case {
     case(json!({}), json!({"replicas": 4, "minReplicas": 2}))
 }
 
-/// The pod of this index is there too, beside those of the plan.
+/// Adds the pod of this index to those of the plan.
 pub(super) fn join(case: &mut Case, group: &str, index: u32, round: i64, phase: PodPhase) {
     let first = case.pods.values().next().unwrap().clone();
     let pod = PodView {
@@ -33,7 +33,7 @@ pub(super) fn join(case: &mut Case, group: &str, index: u32, round: i64, phase: 
     case.pods.insert(format!("llm-{group}-{index}"), pod);
 }
 
-/// It runs with what it needs.
+/// The job runs with the pods that it needs.
 pub(super) fn running(mut case: Case) -> Case {
     case.place(1, &PodPhase::Running);
     case.says(JobPhase::Running, Reason::Running);
@@ -47,7 +47,7 @@ pub(super) fn counted(case: &Case) -> (i64, i64, i64) {
     (case.attempt(), restarts, disruptions)
 }
 
-/// Pods that are awaited, as `worker 0-1 round 2`.
+/// Awaited pods, as `worker 0-1 round 2`.
 pub(super) fn awaited(case: &Case) -> Vec<String> {
     let awaited = case
         .status
@@ -76,7 +76,7 @@ fn a_lost_rank_of_an_elastic_job_comes_back_without_the_others() {
     };
     let not_before = &attempt.awaited.pods[0].not_before;
     assert_eq!(not_before.as_ref().map(|t| t.0), Some(at(10)));
-    // It counts once, however often anybody looks, and while nothing is there.
+    // The failure counts once, however often it is evaluated, and while the pod is missing.
     case.says(JobPhase::Running, Reason::Recovering);
     case.pods.remove("llm-worker-1");
     case.says(JobPhase::Running, Reason::Recovering);
@@ -84,7 +84,7 @@ fn a_lost_rank_of_an_elastic_job_comes_back_without_the_others() {
     join(&mut case, "worker", 1, 1, PodPhase::Pending);
     case.says(JobPhase::Running, Reason::Running);
     assert!(awaited(&case).is_empty());
-    // The next time it waits longer, and then there is no more restart.
+    // The next pause is longer, and then the limit is used up.
     for (failures, seconds) in [(2, 20), (3, 40)] {
         case.pod(1).phase = exit(1);
         case.says(JobPhase::Running, Reason::Recovering);
@@ -156,8 +156,8 @@ fn the_scope_is_what_is_started_again() {
     assert_eq!(counted(&case), (1, 0, 0));
 }
 
-/// Where its node is gone, or takes nobody, it cannot be where it was; and without rank 0
-/// nobody of an elastic job can go on.
+/// A pod alone cannot be restarted if its node is gone or takes no new pods, or if it is rank 0 of
+/// an elastic job.
 #[test]
 fn a_gang_is_restarted_where_a_pod_alone_cannot_be() {
     type Fault = fn(&mut Case);
@@ -197,7 +197,7 @@ fn a_gang_is_restarted_where_a_pod_alone_cannot_be() {
     }
 }
 
-/// Of a group of which one has ended the others' places may be all that is left.
+/// If a pod of the group has ended, another gang may hold its place.
 #[test]
 fn a_group_of_which_some_have_ended_starts_again_with_the_gang() {
     let mut case = running(case(json!({"scope": "Group"}), json!({})));
@@ -219,7 +219,7 @@ fn what_fails_a_moment_later_belongs_to_the_same_wave() {
     case.says(JobPhase::Running, Reason::Recovering);
     assert_eq!(counted(&case), (1, 1, 0));
     assert_eq!(awaited(&case).len(), 2);
-    // What has come since and fails again is another wave.
+    // A replacement that fails again begins another wave.
     join(&mut case, "worker", 0, 2, PodPhase::Running);
     join(&mut case, "worker", 1, 1, PodPhase::Running);
     case.says(JobPhase::Running, Reason::Running);
@@ -227,7 +227,7 @@ fn what_fails_a_moment_later_belongs_to_the_same_wave() {
     case.says(JobPhase::Failed, Reason::RestartLimitReached);
 }
 
-/// Its image does not come, say.
+/// For example, the image of the new pod cannot be pulled.
 #[test]
 fn who_is_started_again_and_does_not_come_to_run_restarts_the_gang() {
     let mut case = running(case(
@@ -262,7 +262,7 @@ fn a_pod_is_not_awaited_on_a_node_that_takes_none_any_more() {
     }
 }
 
-/// A node that stops what it is given, again and again.
+/// The node stops its pods again and again.
 #[test]
 fn where_the_cluster_stops_a_pod_twice_the_gang_goes_elsewhere() {
     let mut case = running(case(json!({"scope": "Pod"}), json!({})));
@@ -304,7 +304,7 @@ fn a_group_is_created_once_those_it_waits_for_are_ready() {
     assert_eq!(held(&next), [""; 0]);
     assert_eq!(awaited(&case), ["after 0 round 0"]);
     join(&mut case, "after", 0, 0, PodPhase::Running);
-    // Once it has come it stays, whatever becomes of the others.
+    // Once the pod exists it stays, whatever happens to the pods that it waited for.
     case.pod(1).ready = false;
     case.says(JobPhase::Running, Reason::Running);
     assert!(awaited(&case).is_empty());

@@ -1,11 +1,11 @@
-//! Stages: what waits for the end of another group comes after it, as a gang of its own.
+//! Stages: a group that waits for the end of another group runs after it, as a gang of its own.
 
 use super::*;
 use std::sync::Arc;
 
 use crate::gang::observed::Checkpoint;
 
-/// Two prepare, then two train, then two look at what came of it.
+/// Two pods prepare, then two train, then two evaluate.
 pub(super) fn case(more: Value) -> Case {
     let group = |name: &str, replicas: u32, after: Option<&str>| {
         let after = after.map(|group| json!({"group": group, "status": "Complete"}));
@@ -25,7 +25,7 @@ pub(super) fn case(more: Value) -> Case {
     case
 }
 
-/// The pods of the attempt have its place, as those of this group; what was there stays.
+/// Adds pods of this group for the attempt; earlier pods stay.
 fn place_as(case: &mut Case, group: &str, attempt: i64, phase: &PodPhase) {
     assert_eq!(case.group(), group);
     let before = std::mem::take(&mut case.pods);
@@ -51,7 +51,7 @@ fn stages_come_one_after_the_other() {
     case.second = 60;
     case.place(1, &PodPhase::Succeeded);
     let next = case.says(JobPhase::Queued, Reason::StageComplete);
-    // Nothing of the next stage before it is written that this one is complete.
+    // The next stage begins only after the status records the end of this one.
     let stop = Wish::Stop {
         reason: Reason::StageComplete,
         hurry: true,
@@ -62,18 +62,18 @@ fn stages_come_one_after_the_other() {
         case.status.message.as_deref(),
         Some("stage 1 of 3 is complete: all 2 pods have succeeded"),
     );
-    // It cost nothing, and ran for a minute.
+    // The stage used no budget, and ran for a minute.
     let status = &case.status;
     assert_eq!((status.restarts, status.disruptions), (Some(0), Some(0)));
     assert_eq!(status.active_seconds, Some(60));
     assert_eq!((case.attempt(), &status.scheduled_time), (2, &None));
 
-    // The place is being given back: the same is said.
+    // The place is being released, and the status stays the same.
     case.journal.phase = Some(PodGroupPhase::Unwinding);
     case.journal.reason = Some(Reason::StageComplete);
     let next = case.says(JobPhase::Queued, Reason::StageComplete);
     assert!(matches!(next.wish, Wish::Run(Attempt { number: 2, .. })));
-    // Of what is over nothing is waited for.
+    // The next stage does not wait for finished pods.
     case.journal = PodGroupStatus::default();
     case.says(JobPhase::Queued, Reason::Queued);
 
@@ -99,14 +99,14 @@ fn a_failure_starts_its_own_stage_again() {
     case.pods.get_mut("llm-train-1").unwrap().phase = exit(1);
     case.says(JobPhase::Restarting, Reason::PodFailed);
     assert_eq!((stage(&case), case.attempt()), ((2, 3, 2), 3));
-    // Those of the first stage that are done are none that are waited for.
+    // Finished pods of the first stage are not waited for.
     let message = case.status.message.clone().unwrap();
     assert!(message.ends_with("waiting for 2 pods to end: \"llm-train-0\" on \"node-0\", \"llm-train-1\" on \"node-1\""), "{message}");
     case.second = 100;
     place_as(&mut case, "train", 3, &PodPhase::Running);
     case.says(JobPhase::Running, Reason::Running);
     case.pods.get_mut("llm-train-0").unwrap().phase = exit(1);
-    // The limit is that of the job.
+    // The limit applies to the whole job.
     case.says(JobPhase::Failed, Reason::RestartLimitReached);
 }
 
@@ -119,7 +119,7 @@ fn a_suspended_job_goes_on_with_its_stage() {
     case.says(JobPhase::Queued, Reason::StageComplete);
     case.journal = PodGroupStatus::default();
     case.spec.suspend = Some(true);
-    // What is left of the first stage is in nobody's way.
+    // Finished pods of the first stage do not delay the suspension.
     case.says(JobPhase::Suspended, Reason::Suspended);
     case.spec.suspend = Some(false);
     case.says(JobPhase::Queued, Reason::Queued);
@@ -144,7 +144,7 @@ fn each_stage_has_its_time_in_the_queue() {
     case.says(JobPhase::Failed, Reason::QueueDeadlineExceeded);
 }
 
-/// As somebody else may write it: nobody may take a stage away once there is one.
+/// Another client may have written this status: a spec cannot lose a stage once it has one.
 #[test]
 fn a_stage_that_is_not_there_any_more_is_the_last() {
     let mut case = case(json!({}));
@@ -162,7 +162,7 @@ fn a_stage_that_is_not_there_any_more_is_the_last() {
     assert_eq!(case.status.stage, None);
 }
 
-/// It runs, and each of its groups waits for the one before, of its stage or of an earlier one.
+/// The job runs, and each group waits for the one before, in its own stage or an earlier one.
 #[test]
 fn each_stage_has_its_own_that_wait_for_others_to_be_ready() {
     let group = |name: &str, on: &[(&str, &str)]| {
@@ -229,7 +229,7 @@ fn what_is_left_of_a_stage_says_nothing_of_checkpoints() {
     assert_eq!((told.last_time, told.problem), (Some(Time(at(5))), None));
 }
 
-/// A plan that cannot be carried out says why, whatever came before it.
+/// A plan that cannot be carried out says why, whatever happened before.
 #[test]
 fn why_the_next_stage_could_not_be_placed_is_told() {
     let mut case = case(json!({}));
@@ -241,7 +241,7 @@ fn why_the_next_stage_could_not_be_placed_is_told() {
     case.says(JobPhase::Restarting, Reason::PodRefused);
 }
 
-/// Whose pods go once they are done waits for those of each stage.
+/// If finished pods are to be deleted, each stage waits for the deletion of the stage before.
 #[test]
 fn pods_that_are_to_go_are_gone_before_the_next_stage() {
     let mut case = case(json!({"cleanup": {"podsOnSuccess": "Delete"}}));

@@ -1,4 +1,4 @@
-//! Pods that are not part of the gang.
+//! Surplus pods: those that are not part of the gang.
 
 use super::recovered::{awaited, case, counted, elastic, join, running};
 use super::*;
@@ -12,7 +12,7 @@ fn a_gang_runs_with_the_least_that_it_works_with() {
     join(&mut case, "worker", 2, 0, PodPhase::Running);
     case.step();
     assert_eq!(case.status.ready.as_deref(), Some("3/4"));
-    // Who came counts for its success.
+    // Surplus pods that exist count for the job's success.
     for index in 0..2 {
         case.pod(index).phase = PodPhase::Succeeded;
     }
@@ -31,7 +31,7 @@ fn a_rule_may_end_the_job_by_its_surplus_too() {
     case.says(JobPhase::Failed, Reason::FailedByRule);
 }
 
-/// Whoever takes it takes what the job can do without.
+/// The job can run without its surplus pods, so their deletion is no failure.
 #[test]
 fn surplus_that_is_taken_away_is_no_failure() {
     let mut case = running(elastic());
@@ -70,7 +70,7 @@ fn surplus_never_restarts_the_gang() {
         case.says(JobPhase::Running, Reason::Recovering);
         assert_eq!(counted(&case), counts, "{at}");
         assert_eq!(awaited(&case), ["worker 2 round 1"], "{at}");
-        // It need not come back.
+        // The pod need not return.
         case.pods.remove("llm-worker-2");
         case.says(JobPhase::Running, Reason::Running);
         assert_eq!(counted(&case), counts, "{at}");

@@ -33,7 +33,7 @@ fn to_go_on_is_a_new_attempt_at_the_end_of_the_queue() {
 
     case.second = 100;
     case.spec.suspend = None;
-    // Written first, and done only then.
+    // The status records the resumption first; the next evaluation acts on it.
     let next = case.says(JobPhase::Queued, Reason::Queued);
     assert_eq!((next.wish, next.again), (Wish::Wait, Some(at(100))));
     assert_eq!(case.row(), "TFFFFFFFTF");
@@ -59,7 +59,7 @@ fn a_job_that_was_created_suspended_starts_with_its_first_attempt() {
     assert_eq!(case.attempt(), 1);
 }
 
-/// However often, and however soon after one another: the number fences what runs.
+/// This holds however often and quickly the job is suspended: the attempt number fences its pods.
 #[test]
 fn no_attempt_is_gone_on_with_twice() {
     let mut case = Case::new(json!({}));

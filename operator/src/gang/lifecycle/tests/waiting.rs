@@ -14,8 +14,8 @@ fn what_is_held_says_so_and_starts_nothing() {
     }
 }
 
-/// `status.message` is what a table has room for, whatever the reason; `explain` reads the whole
-/// from the conditions.
+/// `status.message` must fit into a table, whatever the reason; `explain` reads the whole text from
+/// the conditions.
 #[test]
 fn message_of_every_reason_is_one_short_fact_and_the_condition_has_it_in_full() {
     let long = format!(
@@ -141,7 +141,7 @@ fn a_commit_is_silent_at_first_and_shown_when_it_takes_long() {
     assert_eq!(case.row(), "TTTFFFFFTF");
     assert_eq!(case.status.admitted_time, time(20));
 
-    // What its waiting was about is over; why its tries fail is not.
+    // The reason for waiting is over; the reason why its commits fail is not.
     for (reason, told) in [(Reason::Fragmented, false), (Reason::BackingOff, true)] {
         case.certify(reason);
         case.says(JobPhase::Starting, Reason::Committing);
@@ -162,8 +162,8 @@ fn a_plan_of_an_earlier_spec_is_undone() {
         let next = case.step();
         assert_eq!(case.status.phase, Some(JobPhase::Restarting), "{phase:?}");
         assert_eq!(case.status.admitted_time, None, "{phase:?}");
-        // A plan that is being carried out falls with the new spec. One that
-        // was carried out is held as long as its attempt is to run.
+        // A plan that is being carried out is rolled back by a new spec. A complete plan is kept as
+        // long as its attempt is to run.
         let stops = matches!(next.wish, Wish::Stop { .. });
         assert_eq!(stops, phase == PodGroupPhase::Placed, "{phase:?}");
         assert!(matches!(
@@ -192,7 +192,7 @@ fn pods_of_an_earlier_attempt_are_awaited() {
     case.certify(Reason::Queued);
     case.says(JobPhase::Restarting, Reason::PodsTerminating);
     assert_eq!(case.row(), "TTTFFFFFTF");
-    // Another job's pods of the same name are not ours to wait for here.
+    // Pods of the same name that belong to another job are not waited for here.
     for pod in case.pods.values_mut() {
         pod.job_uid = "another".to_owned();
     }
@@ -222,7 +222,7 @@ fn the_queue_deadline_ends_the_wait_of_each_attempt() {
     case.says(JobPhase::Failed, Reason::QueueDeadlineExceeded);
 }
 
-/// A pod of a lost node may be there for long: which it is, and where, is said.
+/// A pod on a lost node may stay for long: the message names the pod and the node.
 #[test]
 fn pods_that_are_waited_for_are_named() {
     let mut case = Case::new(json!({}));
