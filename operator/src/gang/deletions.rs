@@ -1,6 +1,5 @@
-//! Deletes that have been asked for. The watch shows late, or never, what has
-//! come of them: a finalizer keeps a pod for as long as it likes. So each pod
-//! is asked for again after a pause that grows, and never in a loop.
+//! Deletes that were requested. The watch shows their effect late or never: a finalizer can keep a
+//! pod for any time. So the delete of a pod is repeated after growing pauses.
 
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
@@ -12,7 +11,7 @@ use crate::gang::observed::PodView;
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
-/// The deletes of one gang's pods, by uid.
+/// Requested deletes of one gang's pods, by uid.
 #[derive(Clone, Debug, Default)]
 pub struct Deletions {
     asked: BTreeMap<String, Asked>,
@@ -26,8 +25,8 @@ struct Asked {
 }
 
 impl Deletions {
-    /// True if the pod may be asked for now: it has not been yet, or not by
-    /// force and now it is, or the pause is over.
+    /// True if the pod may be deleted now: its delete was not requested yet, or only without force
+    /// and now with force, or the pause is over.
     #[must_use]
     pub fn is_due(&self, uid: &str, force: bool, now: Instant) -> bool {
         self.asked
@@ -35,7 +34,7 @@ impl Deletions {
             .is_none_or(|asked| (force && !asked.force) || asked.again <= now)
     }
 
-    /// The pod is being asked for.
+    /// Records that the delete of a pod is requested.
     pub fn ask(&mut self, uid: &str, force: bool, now: Instant) {
         let pause = match self.asked.get(uid) {
             Some(before) if before.force == force => {
@@ -51,7 +50,7 @@ impl Deletions {
         self.asked.insert(uid.to_owned(), asked);
     }
 
-    /// Forgets pods that are gone.
+    /// Forgets pods that no longer exist.
     pub fn retain_those_of(&mut self, pods: &BTreeMap<String, PodView>) {
         self.retain(pods.values().map(|pod| pod.uid.as_str()));
     }
@@ -65,7 +64,7 @@ impl Deletions {
         self.asked.retain(|uid, _| there.contains(uid.as_str()));
     }
 
-    /// Uids of the pods that have been asked for.
+    /// Uids of the pods whose delete was requested.
     #[cfg(test)]
     pub fn uids(&self) -> impl Iterator<Item = &String> {
         self.asked.keys()

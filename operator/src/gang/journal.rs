@@ -1,8 +1,8 @@
-//! The journal: `PodGroup.status`, written by compare-and-set alone.
+//! The journal: `PodGroup.status`, written only by compare-and-set.
 //!
-//! A transition is a function from the status before to the status after.
-//! It gives None in a phase that it does not start from: then whoever decided
-//! on it had another state in mind, and nothing is written.
+//! A transition is a function from the status before to the status after. It returns None in a
+//! phase that it does not start from: then the decision was based on another state, and nothing is
+//! written.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,12 +19,12 @@ use super::wish::Run;
 use crate::gang::epoch::Epoch;
 use crate::gang::observed::PodView;
 
-/// How long a plan may take until it is undone.
+/// Time after which a plan that is not complete is rolled back.
 pub const PLAN_TIME: SignedDuration = SignedDuration::from_secs(120);
-/// How long a PodDisruptionBudget may put off what an all-or-nothing gang must do
-/// together: then what is left of it is deleted.
+/// Longest time for which PodDisruptionBudgets may delay the eviction of a gang. After that its
+/// remaining pods are deleted.
 const EVICTION_TIME: SignedDuration = SignedDuration::from_secs(120);
-/// Back-off of a gang whose commit failed: the first, doubled each time.
+/// Back-off of a gang whose commit failed, in seconds: the first, doubled each time.
 const FIRST_RETRY: i64 = 5;
 const LONGEST_RETRY: i64 = 300;
 
@@ -46,7 +46,7 @@ pub fn plan(run: &Run, place: &Place, now: Timestamp) -> Plan {
             })
         })
         .collect();
-    // Of the time too: two plans with the same assignments are two plans.
+    // The hash includes the time: two plans with the same assignments differ.
     let text = json!([
         run.uid,
         run.attempt,
@@ -84,8 +84,8 @@ pub fn plan(run: &Run, place: &Place, now: Timestamp) -> Plan {
     }
 }
 
-/// When a plan was made, which is when the gang got its place. None: an
-/// earlier version wrote it, or no version of ours.
+/// When a plan was made, which is when the gang got its place. None if the plan has no deadline,
+/// because an earlier version or another program wrote it.
 #[must_use]
 pub fn made_at(plan: &Plan) -> Option<Timestamp> {
     let deadline = plan.deadline.as_ref()?;
@@ -104,8 +104,8 @@ pub fn members(plan: &Plan) -> impl Iterator<Item = (&str, u32, &str)> {
     })
 }
 
-/// True if every pod of the plan is there, on its node, and such a one: but for those of groups
-/// that wait for others.
+/// True if every pod of the plan exists on its node and matches the predicate. Groups that wait for
+/// other groups are left out.
 pub fn has_all(
     plan: &Plan,
     uid: &str,
@@ -123,7 +123,7 @@ pub fn has_all(
     !plan.assignments.is_empty() && members.all(|member| there.contains(&member))
 }
 
-/// The plan with the name of an earlier one that is the same but for its time.
+/// The plan with the hash of an earlier plan that differs only in its time.
 #[must_use]
 pub fn renewed(plan: Plan, earlier: &Plan) -> Plan {
     let same = Plan {
@@ -141,8 +141,8 @@ pub fn renewed(plan: Plan, earlier: &Plan) -> Plan {
     }
 }
 
-/// True if what is being undone left for another gang, or since its queue is
-/// drained: its pods are evicted, and it counts as a disruption.
+/// True if the gang is rolled back because it was preempted or its queue is drained: its pods are
+/// evicted, and the end counts as a disruption.
 #[must_use]
 pub fn makes_room(journal: &PodGroupStatus) -> bool {
     journal.phase == Some(PodGroupPhase::Unwinding) && journal.reason == Some(Reason::Preempted)
@@ -155,7 +155,7 @@ fn starts(before: &PodGroupStatus, phases: &[PodGroupPhase]) -> Option<PodGroupS
         .then(|| before.clone())
 }
 
-/// The status before the first pod of a plan.
+/// The status that is written before the first pod of a plan is created.
 #[must_use]
 pub fn opened(before: &PodGroupStatus, plan: Plan) -> Option<PodGroupStatus> {
     Some(PodGroupStatus {
@@ -169,8 +169,7 @@ pub fn opened(before: &PodGroupStatus, plan: Plan) -> Option<PodGroupStatus> {
     })
 }
 
-/// The status before the first of these is told to leave so that the plan's
-/// place becomes free.
+/// The status that is written before the first victim is asked to leave the plan's place.
 #[must_use]
 pub fn nominated(
     before: &PodGroupStatus,
@@ -202,8 +201,8 @@ pub fn voided(before: &PodGroupStatus) -> Option<PodGroupStatus> {
     })
 }
 
-/// The status of a plan that this leader goes on with: the same, and the
-/// epoch is new, so that whoever wrote it cannot write it again.
+/// The status of a plan that this leader continues. Only the epoch changes, so that the previous
+/// leader cannot write the status any more.
 #[must_use]
 pub fn taken_over(before: &PodGroupStatus) -> Option<PodGroupStatus> {
     starts(
@@ -212,7 +211,7 @@ pub fn taken_over(before: &PodGroupStatus) -> Option<PodGroupStatus> {
     )
 }
 
-/// The status once all pods of the plan with that hash are there.
+/// The status once all pods of the plan with that hash exist.
 #[must_use]
 pub fn closed(before: &PodGroupStatus, hash: &str) -> Option<PodGroupStatus> {
     let status = starts(before, &[PodGroupPhase::Committing])?;
@@ -227,9 +226,8 @@ pub fn closed(before: &PodGroupStatus, hash: &str) -> Option<PodGroupStatus> {
     })
 }
 
-/// The status while a plan is being undone. A plan that failed costs the gang
-/// its turn, longer each time, so that a gang that is refused for ever starves
-/// no one.
+/// The status while a plan is rolled back. A failed plan delays the gang's next attempt, longer
+/// each time, so that a gang that fails every time does not starve others.
 #[must_use]
 pub fn undone(
     before: &PodGroupStatus,
@@ -289,7 +287,7 @@ fn lost_turn(before: &PodGroupStatus, now: Timestamp) -> (i64, Time) {
     (failures.saturating_add(1), Time(retry))
 }
 
-/// The status once nothing is left of a plan.
+/// The status once no pod of a plan is left.
 #[must_use]
 pub fn cleared(before: &PodGroupStatus) -> Option<PodGroupStatus> {
     Some(PodGroupStatus {
@@ -300,7 +298,7 @@ pub fn cleared(before: &PodGroupStatus) -> Option<PodGroupStatus> {
     })
 }
 
-/// The status of a gang whose job has ended, before its plan was closed perhaps.
+/// The status of a gang whose job has ended, possibly before its plan was closed.
 #[must_use]
 pub fn finished(before: &PodGroupStatus) -> Option<PodGroupStatus> {
     Some(PodGroupStatus {
@@ -309,19 +307,19 @@ pub fn finished(before: &PodGroupStatus) -> Option<PodGroupStatus> {
     })
 }
 
-/// Whose an open plan is.
+/// Author of an open plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Author {
-    /// This leader's.
+    /// This leader.
     Ours,
-    /// An earlier leader's, written before we led: it is taken over.
+    /// An earlier leader, before this one led: the plan is continued.
     Predecessor,
-    /// A process's that did not lead any more when it wrote it: it is undone.
+    /// A process that did not lead any more when it wrote the plan: the plan is rolled back.
     Stale,
 }
 
-/// Whose the open plan of a journal is. `inherited` is the hash of the plan
-/// that was there when we began to lead.
+/// The author of a journal's open plan. `inherited` is the hash of the plan that existed when this
+/// process began to lead.
 #[must_use]
 pub fn author(journal: &PodGroupStatus, ours: Epoch, inherited: Option<&str>) -> Author {
     if journal.epoch == Some(ours.0) {

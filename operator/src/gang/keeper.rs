@@ -1,6 +1,5 @@
-//! What is to be done about one gang next: a pure function of what is wanted,
-//! what the journal says and which pods there are. The driver does it and asks
-//! again, so that a crash between any two steps loses nothing.
+//! Decides the next step for one gang: a pure function of the wish, the journal and the pods. The
+//! driver carries out the step and asks again, so that a crash between two steps loses nothing.
 
 mod beside;
 
@@ -19,16 +18,16 @@ use super::journal;
 use super::wish::Wish;
 use crate::gang::observed::{ExternalPod, PodView};
 
-/// A pod that is to go.
+/// A pod that is to be deleted or evicted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Doomed {
-    /// Its name.
+    /// Name of the pod.
     pub name: String,
-    /// Its uid: the precondition of the delete.
+    /// Uid of the pod, the precondition of the delete.
     pub uid: String,
-    /// True where nobody is left to stop it: grace 0.
+    /// True if no kubelet is left to stop the pod: it is deleted with grace period 0.
     pub force: bool,
-    /// Seconds that it is given at most. None: what stands in its spec.
+    /// Longest grace period, in seconds. None for the one of the pod's spec.
     pub grace: Option<u32>,
 }
 
@@ -45,84 +44,84 @@ impl Doomed {
     }
 }
 
-/// Seconds for a pod that has nothing to save.
+/// Grace period in seconds for a pod that has nothing to save.
 const SHORT_GRACE: u32 = 30;
 
-/// What is to be done next.
+/// The next step for a gang.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    /// Wait: pods of this name, of an earlier attempt or an earlier job, are still there.
+    /// Wait: pods of the same name, of an earlier attempt or job, still exist.
     AwaitPods,
     /// Let the engine find a place.
     Enqueue,
-    /// Keep away from the engine: nothing is wanted.
+    /// Remove the gang from the engine.
     Withdraw,
-    /// Tell those who make room for the plan of the journal, and follow them.
+    /// Ask the victims of the journal's plan to leave, and wait for them.
     Follow,
-    /// Write that the place is given up before it was had.
+    /// Write that the gang gives up the place that it was nominated for.
     Void,
     /// Carry out the plan of the journal.
     Commit,
-    /// The place is the gang's.
+    /// Keep the gang's place.
     Hold,
-    /// The same, and these pods of it are to be created.
+    /// Keep the gang's place, and create these pods of it.
     Fill(Vec<Vacancy>),
-    /// Write that the plan is being undone.
+    /// Write that the plan is rolled back.
     Undo {
-        /// Why.
+        /// The reason.
         reason: Reason,
-        /// The same in words.
+        /// The reason in words.
         message: String,
     },
     /// Delete these pods.
     Delete(Vec<Doomed>),
-    /// Evict these pods: a PodDisruptionBudget may say not yet.
+    /// Evict these pods: a PodDisruptionBudget may delay that.
     Evict(Vec<Doomed>),
-    /// Wait: the end of the attempt is to stand in the job's status first.
+    /// Wait until the job's status records the end of the attempt.
     AwaitStatus,
-    /// Write that nothing is left of the plan.
+    /// Write that no pod of the plan is left.
     Clear,
     /// Write that the gang has ended.
     Finish,
 }
 
-/// What is seen of one gang.
+/// The observed state of one gang.
 #[derive(Clone, Copy, Debug)]
 pub struct Gang<'a> {
     /// Uid of the TrainingJob.
     pub uid: &'a str,
-    /// The attempt that the job's status names.
+    /// The attempt in the job's status.
     pub attempt: i64,
-    /// The job's status says that this attempt has had its place.
+    /// True if the job's status says that this attempt was placed.
     pub was_placed: bool,
-    /// The first attempt of the stage that the job's status names.
+    /// The first attempt of the stage in the job's status.
     pub stage: i64,
-    /// What has ended of the stages before stays.
+    /// True if finished pods of earlier stages are kept.
     pub keeps_done: bool,
-    /// What is wanted.
+    /// The wish of the job's lifecycle.
     pub wish: &'a Wish,
-    /// It is to make room: for whom and why, in words.
+    /// Set if the gang must make room: for which gang and why, in words.
     pub told: Option<&'a str>,
     /// The journal.
     pub journal: &'a PodGroupStatus,
-    /// Pods with the job's name, by their own name.
+    /// Pods of the job's name, by pod name.
     pub pods: &'a BTreeMap<String, PodView>,
-    /// Nodes that have been lost for so long that their pods are given up.
+    /// Nodes that are given up, because they were lost for too long.
     pub lost: &'a BTreeSet<String>,
-    /// Seconds that its pods are given to stop.
+    /// Termination grace period of the gang's pods, in seconds.
     pub grace: i64,
-    /// Pods beyond the gang that are to go.
+    /// Surplus pods that are to be removed.
     pub dismissed: &'a Dismissed,
-    /// Deletes that have been asked for.
+    /// Deletes that were requested.
     pub deletions: &'a Deletions,
-    /// The time.
+    /// The wall-clock time.
     pub now: Timestamp,
-    /// The same by a clock that is never set: pauses are measured by it.
+    /// The monotonic time, which measures pauses.
     pub clock: Instant,
 }
 
 impl Gang<'_> {
-    /// What is to be done next.
+    /// Decides the next step.
     #[must_use]
     pub fn next(&self) -> Step {
         match self.journal.phase.unwrap_or_default() {
@@ -138,10 +137,12 @@ impl Gang<'_> {
     fn pending(&self) -> Step {
         let goes_on = matches!(self.wish, Wish::Run(_) | Wish::Wait);
         if self.was_placed && goes_on {
-            // The journal that said so was deleted. The attempt ends before its pods do.
+            // The gang was placed, but its journal was deleted. The attempt ends in the status
+            // before its pods are deleted.
             return Step::AwaitStatus;
         }
-        // No journal names these pods: a leader that was none made them, or it was deleted.
+        // No journal names these pods: a process that did not lead made them, or the journal was
+        // deleted.
         let keeps_logs = matches!(self.wish, Wish::Finish { keep: true, .. });
         if let Some(step) = self.remove(|p| !(keeps_logs && p.phase.is_over())) {
             return step;
@@ -153,7 +154,7 @@ impl Gang<'_> {
     }
 
     fn nominated(&self) -> Step {
-        // As for one that waits; those who leave go on.
+        // Stray pods are deleted as for a waiting gang; the victims keep leaving.
         if let Some(Step::Delete(stray)) = self.remove(|_| true) {
             return Step::Delete(stray);
         }
@@ -172,12 +173,13 @@ impl Gang<'_> {
         let plan = self.journal.plan.clone().unwrap_or_default();
         let run = match self.wish {
             Wish::Run(run) => run,
-            // It need not be whole any more: nothing of it is to run again.
+            // The gang need not be complete any more, because its job has ended.
             Wish::Finish { keep, .. } => return self.finish(*keep),
             Wish::Stop { reason, .. } => return no_longer(*reason),
             Wish::Wait => return no_longer(Reason::Restarting),
         };
-        // Of a gang that is whole only the closing is late: there is nothing to undo.
+        // If the gang is complete, only the write that closes the plan is late: there is nothing to
+        // roll back.
         let held = &run.awaited.held_groups;
         let is_whole = || journal::has_all(&plan, self.uid, self.pods, held, |pod| !pod.deleting);
         let expired = plan.deadline.as_ref().is_none_or(|d| d.0 <= self.now) && !is_whole();
@@ -202,7 +204,7 @@ impl Gang<'_> {
 
     fn placed(&self) -> Step {
         let plan = self.journal.plan.clone().unwrap_or_default();
-        // Pods of this job that no plan names, and those in whose place others are awaited.
+        // Removes pods of this job that no plan names, and pods whose replacement is awaited.
         let run = self.wish.run().filter(|run| run.attempt == plan.attempt);
         let run = run.map(AsRef::as_ref);
         let awaited = run.map(|run| &run.awaited);
@@ -247,7 +249,7 @@ impl Gang<'_> {
             None => {}
         }
         let planned = self.journal.plan.as_ref().map(|plan| plan.attempt);
-        // An end of the job, or a suspension, is counted elsewhere.
+        // The end of a job and a suspension are recorded elsewhere.
         let goes_on = matches!(self.wish, Wish::Run(_) | Wish::Wait);
         if makes_room && goes_on && planned == Some(self.attempt) {
             return Step::AwaitStatus;
@@ -255,8 +257,8 @@ impl Gang<'_> {
         Step::Clear
     }
 
-    /// Where a budget may not put it off any more, and where nobody is left to
-    /// stop a pod, it is deleted.
+    /// Evicts pods. It deletes them instead once budgets may not delay the eviction any longer, or
+    /// if no kubelet is left to stop a pod.
     fn evict(&self, pods: Vec<Doomed>) -> Step {
         let until = self.journal.evict_until.as_ref();
         let patient = until.is_some_and(|until| until.0 > self.now);
@@ -277,8 +279,8 @@ impl Gang<'_> {
         .unwrap_or(Step::Withdraw)
     }
 
-    /// Removes the pods of this job that `which` names. None when there are none.
-    /// Pods of another job of the same name are the garbage collector's.
+    /// Removes the pods of this job that match the predicate. None if there are none. Pods of
+    /// another job of the same name are left to the garbage collector.
     fn remove(&self, which: impl Fn(&PodView) -> bool) -> Option<Step> {
         let mut waits = false;
         let mut doomed = Vec::new();
@@ -314,15 +316,16 @@ impl Gang<'_> {
         }
     }
 
-    /// A pod that names no attempt is of none.
+    /// A pod without an attempt belongs to no stage.
     fn is_of_earlier_stage(&self, pod: &PodView) -> bool {
         (1..self.stage).contains(&pod.attempt)
     }
 
-    /// True of a pod that is done, as its stage is: it keeps its logs, and holds nothing.
+    /// True if the pod is done and its stage too: the pod stays for its logs, and holds no
+    /// resources.
     fn is_left(&self, pod: &PodView) -> bool {
         let is_before = match self.wish {
-            // Of the stage that ends now; the status that says so may not be seen yet.
+            // The stage ends now; the status that records it may not be visible yet.
             Wish::Stop { reason, .. } if *reason == Reason::StageComplete => true,
             Wish::Finish { keep: false, .. } => false,
             _ => self.is_of_earlier_stage(pod),
@@ -330,15 +333,15 @@ impl Gang<'_> {
         is_before && pod.phase.is_over() && self.keeps_done
     }
 
-    /// A shorter grace for a pod that has nothing to save: of an attempt that failed by itself,
-    /// or of a job that has ended. Never a longer one than its own.
+    /// A shorter grace period for a pod that has nothing to save, because its attempt failed by
+    /// itself or its job has ended. It is never longer than the pod's own.
     fn short_grace(&self, pod: &PodView) -> Option<u32> {
         let hurry = match self.wish {
-            // What still runs of a stage that is complete is of no use.
+            // Pods that still run after their stage is complete have nothing to save.
             _ if self.is_of_earlier_stage(pod) => true,
             Wish::Run(run) if pod.attempt < run.attempt => run.hurry,
-            // Of a plan that was never carried out whole nothing has run, and one in whose
-            // place another is awaited may have failed by itself.
+            // No pod of a plan that was never complete has run as a gang. A pod whose replacement
+            // is awaited may have failed by itself.
             Wish::Run(run) => {
                 let next = |g: &AwaitedGroup| g.name == pod.group && g.round > pod.round;
                 !self.was_placed || run.awaited.pods.iter().any(|g| next(g) && g.hurried)

@@ -1,6 +1,6 @@
-//! What gangs that are being committed have still to create: a core
-//! ResourceQuota counts a pod only once it is there, so two gangs that are
-//! judged at once would each be promised the same room.
+//! Pods that gangs under commit have still to create. A core ResourceQuota counts a pod only once
+//! it exists, so without this record two gangs that are checked at once would both get the same
+//! room.
 
 use std::collections::BTreeMap;
 
@@ -12,18 +12,18 @@ use super::namespace_quota::Ask;
 use crate::gang::key::Key;
 use crate::gang::observed::PodView;
 
-/// A plan on its way.
+/// A plan that is being committed.
 #[derive(Clone, Debug, Default)]
 pub struct OpenPlan {
-    /// Its hash.
+    /// Hash of the plan.
     pub hash: String,
-    /// Task groups: name, pods, and what one pod is.
+    /// Task groups: name, number of pods, and one pod.
     pub groups: Vec<(String, i64, Admitted)>,
 }
 
 impl OpenPlan {
-    /// The plan of that hash, of pods as admission makes them, by group. What
-    /// it makes of others is not known: they are taken as they are sent.
+    /// The plan of that hash, with the pods after admission, by group. Groups without an answer of
+    /// admission count as they are sent.
     #[must_use]
     pub fn new(hash: &str, job: &CompiledJob, admitted: &BTreeMap<String, Admitted>) -> Self {
         let groups = job.groups().iter().map(|group| {
@@ -37,13 +37,13 @@ impl OpenPlan {
         }
     }
 
-    /// What the whole gang asks for.
+    /// Demand of the whole gang.
     #[must_use]
     pub fn whole(&self) -> Ask {
         self.rest(&BTreeMap::new())
     }
 
-    /// What is still to be created, beside the pods that are there.
+    /// Demand of the pods that do not exist yet.
     #[must_use]
     pub fn rest(&self, pods: &BTreeMap<String, PodView>) -> Ask {
         let mut ask = Ask::default();
@@ -60,19 +60,19 @@ impl OpenPlan {
     }
 }
 
-/// The plans on their way, by job.
+/// The plans that are being committed, by job.
 #[derive(Debug, Default)]
 pub struct OpenPlans {
     plans: Mutex<BTreeMap<Key, OpenPlan>>,
 }
 
 impl OpenPlans {
-    /// Takes a plan in, unless `refused` has something against it, which is
-    /// told what the others of its namespace have still to create. Nobody else
-    /// is judged meanwhile.
+    /// Adds a plan, unless `refused` returns an error. `refused` gets the pods that other gangs of
+    /// the namespace have still to create. The lock is held meanwhile, so that no other plan is
+    /// checked.
     ///
     /// # Errors
-    /// What `refused` says.
+    /// The error of `refused`.
     pub fn enter<E>(
         &self,
         job: &Key,
@@ -89,17 +89,17 @@ impl OpenPlans {
         Ok(())
     }
 
-    /// A plan that was let in before, perhaps by an earlier leader.
+    /// Adds a plan without a check, because it was accepted before, perhaps by an earlier leader.
     pub fn resume(&self, job: &Key, plan: OpenPlan) {
         self.plans.lock().insert(job.clone(), plan);
     }
 
-    /// The plan is no longer on its way. Says whether it was.
+    /// Removes a plan. True if there was one.
     pub fn leave(&self, job: &Key) -> bool {
         self.plans.lock().remove(job).is_some()
     }
 
-    /// What the others of the job's namespace have still to create.
+    /// Pods that other gangs of the job's namespace have still to create.
     pub fn others(&self, job: &Key, rest: impl Fn(&Key, &OpenPlan) -> Ask) -> Vec<Ask> {
         others(&self.plans.lock(), job, rest)
     }
@@ -194,7 +194,7 @@ mod tests {
         };
         assert_eq!(plans.enter(&a, plan("a", 3), rest, room_for(4, 3)), Ok(()));
         assert_eq!(plans.enter(&b, plan("b", 3), rest, room_for(4, 3)), Err(3));
-        // Its own plan is none of the others', and another namespace's neither.
+        // A job's own plan does not count against it, and neither do plans of other namespaces.
         assert_eq!(plans.enter(&a, plan("a", 3), rest, room_for(4, 3)), Ok(()));
         let elsewhere = Key::new("ns2", "a");
         assert_eq!(

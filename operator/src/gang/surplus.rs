@@ -1,6 +1,6 @@
-//! Pods beyond the gang: what elastic groups have above `minReplicas`, and groups with
-//! `membership: BestEffort`. Each is placed by itself, and is its own record: one write makes it, with its
-//! node, so that there is nothing to be undone. Pure.
+//! Surplus pods: those of elastic groups above `minReplicas`, and those of groups with `membership:
+//! BestEffort`. Each is placed by itself and needs no journal: one write creates it with its node,
+//! so that there is nothing to roll back. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,29 +14,29 @@ use super::wish::Run;
 use crate::gang::engine::Member;
 use crate::gang::observed::PodView;
 
-/// Surplus pods of one job that the engine seeks places for at once.
+/// Number of surplus pods of one job for which the engine seeks places at once.
 pub(crate) const AT_ONCE: usize = 32;
-/// Least time between two times that an elastic job grows: pods that join have all other pods
-/// begin again from their last checkpoint.
+/// Shortest time between two growths of an elastic job: when pods join, all other pods restart from
+/// their last checkpoint.
 pub(crate) const GROWS_EVERY: Duration = Duration::from_secs(60);
 
-/// How it stands with a pod beyond the gang.
+/// State of one surplus pod of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Seat {
-    /// It is there, on this node.
+    /// The pod exists on this node.
     Taken(String),
-    /// It is not there, and may come: in that round, and not before.
+    /// The pod does not exist and may be created.
     Free {
-        /// The round.
+        /// The round in which it is created.
         round: i64,
-        /// The back-off.
+        /// Earliest time, after a back-off.
         not_before: Option<Timestamp>,
     },
-    /// It has ended, or goes, or is not to come yet.
+    /// The pod has ended, is being deleted, or may not be created yet.
     Closed,
 }
 
-/// The pods beyond the gang that has the place of this plan.
+/// The surplus pods of the gang that is placed by this plan.
 #[must_use]
 pub fn seats(
     run: &Run,
@@ -79,8 +79,8 @@ pub fn seats(
     seats
 }
 
-/// Pods of the group at most. Those of torchrun that run have been told how many they may
-/// become: more of them would wait to be let in for ever.
+/// Largest number of pods of the group. Running pods of torchrun know how many they may become:
+/// additional pods would wait for ever to join.
 fn most(run: &Run, plan: &Plan, group: &CompiledGroup) -> u32 {
     let torch = run.job.compiled().job().spec().framework() == Framework::PyTorch;
     let told = plan.elastic.iter().find(|told| told.name == group.name());
@@ -103,7 +103,7 @@ fn is_there(pod: &PodView, run: &Run, plan: &Plan, round: i64) -> bool {
     own && !pod.deleting && !pod.phase.is_over()
 }
 
-/// True of a pod that the job does not ask for any more.
+/// True if the job does not ask for the pod any more.
 #[must_use]
 pub fn is_beyond(run: &Run, pod: &PodView) -> bool {
     let mut groups = run.job.compiled().groups().iter();
@@ -120,7 +120,7 @@ mod tests {
     use trellis_api::job::{AwaitedPods, FinishedGroup};
     use trellis_api::pod_group::ElasticGroup;
 
-    /// An elastic job of 2 to 6, and a group outside the gang.
+    /// An elastic job of 2 to 6 pods, and a group outside the gang.
     fn run(awaited: AwaitedPods) -> Run {
         let group = |name: &str, more: serde_json::Value| {
             let mut group = json!({"name": name, "image": "i",
@@ -187,7 +187,7 @@ mod tests {
         }
     }
 
-    /// Members and their seats, in words.
+    /// Members and their states, as text.
     fn told(seats: &BTreeMap<Member, Seat>) -> Vec<String> {
         let word = |(member, seat): (&Member, &Seat)| {
             let word = match seat {
@@ -211,7 +211,8 @@ mod tests {
             seats_of(&pods),
             ["board-0 n", "worker-2 n", "worker-3 free 0"]
         );
-        // It goes, has ended, or is of another plan or job: nobody can come before it is gone.
+        // The pod is being deleted, has ended, or belongs to another plan or job: its successor is
+        // not created before it is gone.
         type Change = fn(&mut PodView);
         let changes: [Change; 4] = [
             |pod| pod.deleting = true,
@@ -245,7 +246,7 @@ mod tests {
         let seats = seats(&run(awaited), &plan(4), &none, Some(&finished));
         let words = ["board-0 closed", "worker-2 closed", "worker-3 free 3"];
         assert_eq!(told(&seats), words);
-        // Of another attempt nothing is known.
+        // The state of another attempt's pods is not known.
         let seats = super::seats(&run(first(2)), &plan(4), &none, None);
         assert!(told(&seats).iter().all(|seat| seat.ends_with("closed")));
     }

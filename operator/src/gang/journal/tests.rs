@@ -18,7 +18,7 @@ fn journal(phase: PodGroupPhase) -> PodGroupStatus {
     }
 }
 
-/// The phases that a transition starts from, by the letters of their names.
+/// The phases that a transition starts from, as first letters of their names.
 fn from(transition: impl Fn(&PodGroupStatus) -> Option<PodGroupStatus>) -> String {
     PHASES
         .into_iter()
@@ -106,7 +106,7 @@ fn a_patch_removes_what_is_gone() {
 fn a_plan_of_another_epoch_is_the_predecessors_only_if_it_was_there_before() {
     let open = journal(PodGroupPhase::Committing);
     assert_eq!(author(&open, Epoch(3), None), Author::Ours);
-    // However often it is asked: a take-over that failed is tried again.
+    // The result is the same every time: a take-over that failed is tried again.
     for _ in 0..2 {
         assert_eq!(author(&open, Epoch(4), Some("plan")), Author::Predecessor);
     }
@@ -144,7 +144,8 @@ fn a_nomination_becomes_a_plan_of_the_same_name_and_ends_with_it() {
     )
     .unwrap();
     assert_eq!(journal.reason, Some(Reason::Preempting));
-    // The same place later is the same plan, with its own time; another place is another.
+    // The same place at a later time keeps its hash and gets a new time; another place gets another
+    // hash.
     let same = renewed(place("second", "a", 500), &first);
     assert_eq!(
         (same.hash.as_str(), made_at(&same)),

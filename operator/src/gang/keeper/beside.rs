@@ -1,4 +1,4 @@
-//! Pods that come and go while the others of their gang stay.
+//! Pods that are created or removed while the other pods of their gang stay.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,33 +12,33 @@ use crate::gang::Run;
 use crate::gang::observed::PodView;
 use crate::gang::surplus;
 
-/// A pod that is to be created while the others of its attempt are there.
+/// A missing pod of an attempt whose other pods exist.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Vacancy {
-    /// Its task group.
+    /// Task group of the pod.
     pub group: String,
-    /// Its index.
+    /// Index of the pod.
     pub index: u32,
-    /// Its node.
+    /// Node of the pod.
     pub node: String,
-    /// Its round.
+    /// Round of the pod.
     pub round: i64,
-    /// Of a pod beyond the gang: what it tolerates because of its flavors. None: it is the plan's.
+    /// Tolerations that a surplus pod gets from its flavors. None for a pod of the plan.
     pub brought: Option<Vec<Toleration>>,
 }
 
-/// Pods beyond a gang that are to go, though their gang has its place.
+/// Surplus pods that are to be removed from a placed gang.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Dismissed {
-    /// By uid: nobody counts on them.
+    /// Uids of pods that an earlier leader created after it had lost its lead.
     pub stale: BTreeSet<String>,
-    /// By uid: they make room. True: a budget may put it off.
+    /// Uids of pods that make room for other gangs: true if a budget may delay their eviction.
     pub leaving: BTreeMap<String, bool>,
 }
 
 impl Gang<'_> {
-    /// True of a pod that is to go though its gang has its place: in its place another is awaited,
-    /// its job does not ask for it any more, or nobody counts on it.
+    /// True if a pod of a placed gang is to be removed: its replacement is awaited, its job does
+    /// not want it any more, or it is a stale surplus pod.
     pub(super) fn is_old(
         &self,
         run: Option<&Run>,
@@ -53,7 +53,7 @@ impl Gang<'_> {
                 .is_some_and(|next| pod.round < next.round)
     }
 
-    /// Pods beyond the gang make room for others.
+    /// Evicts or deletes surplus pods that make room for other gangs.
     pub(super) fn dismiss(&self) -> Option<Step> {
         let leaving = &self.dismissed.leaving;
         if leaving.is_empty() {
@@ -97,7 +97,7 @@ impl Gang<'_> {
         }
     }
 
-    /// When the next pod of a gang that has its place is to be created.
+    /// When the next missing pod of a placed gang is to be created.
     #[must_use]
     pub fn next_vacancy(&self) -> Option<Timestamp> {
         let awaited = self.wish.run()?.awaited.pods.iter();

@@ -1,4 +1,4 @@
-//! One gang, and the words to say what is to be done about it.
+//! One gang under test, and helpers that describe its next step.
 
 mod committing;
 mod deleting;
@@ -21,7 +21,7 @@ fn second(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
 }
 
-/// The journal of a plan for attempt 1, good until second 120.
+/// The journal of a plan for attempt 1, valid until second 120.
 fn journal(phase: PodGroupPhase) -> PodGroupStatus {
     let wish = run(1);
     PodGroupStatus {
@@ -37,7 +37,7 @@ fn journal(phase: PodGroupPhase) -> PodGroupStatus {
     }
 }
 
-/// One pod of the gang goes there.
+/// One pod of the gang on that node.
 fn on(node: &str) -> Assignment {
     Assignment {
         group: "worker".to_owned(),
@@ -73,7 +73,7 @@ fn pod(name: &str, job_uid: &str, phase: PodPhase) -> (String, PodView) {
     (name.to_owned(), view)
 }
 
-/// Attempt 1 of a gang at second 0, of which nothing goes yet; a node is lost.
+/// Attempt 1 of a gang at second 0, without pods that are being deleted; one node is lost.
 fn gang<'a>(
     wish: &'a Wish,
     journal: &'a PodGroupStatus,
@@ -115,7 +115,7 @@ fn names(pods: &[Doomed]) -> String {
     names.join(" ")
 }
 
-/// A step in one word, and the pods that it deletes.
+/// A step as a word, with the names of the pods that it deletes.
 fn word(step: &Step) -> String {
     match step {
         Step::Undo { reason, .. } => format!("undo {reason}"),

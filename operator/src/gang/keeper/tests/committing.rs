@@ -1,4 +1,4 @@
-//! A plan is carried out whole and in time, or undone.
+//! A plan is completed in time, or rolled back.
 
 use super::*;
 
@@ -9,7 +9,7 @@ fn a_plan_is_undone_at_its_deadline() {
     assert_eq!(word(&commit(120)), "undo PodRefused");
 }
 
-/// The journal of a gang of two was not closed in time, by an operator that was away.
+/// The journal of a gang of two was not closed in time, because the operator was down.
 #[test]
 fn a_gang_that_is_whole_is_closed_though_its_deadline_is_over() {
     let wish = run(1);
@@ -33,7 +33,7 @@ fn a_gang_that_is_whole_is_closed_though_its_deadline_is_over() {
     };
     assert_eq!(next(&whole(), None), "Commit");
     assert_eq!(next(&whole(), Some("for another")), "undo Preempted");
-    // One that is not there as planned makes it a part.
+    // A pod that differs from the plan makes the gang incomplete.
     let not: [fn(&mut PodView); 5] = [
         |pod| pod.deleting = true,
         |pod| pod.plan = "earlier".to_owned(),

@@ -1,4 +1,4 @@
-//! Which pods are deleted, how, and how often.
+//! Which pods are deleted, and how and how often their delete is requested.
 
 use super::*;
 
@@ -64,7 +64,7 @@ fn a_pod_that_does_not_go_is_not_deleted_in_a_loop() {
     let start = Instant::now();
     let mut deletions = Deletions::default();
     let mut asked = BTreeMap::new();
-    // Of the first 200 s a watch that stalls shows nothing; then a finalizer keeps both.
+    // For 200 s the watch stalls and shows no deletion; then a finalizer keeps both pods.
     for second in 0..400 {
         let clock = start + std::time::Duration::from_secs(second);
         if second == 200 {
@@ -86,7 +86,7 @@ fn a_pod_that_does_not_go_is_not_deleted_in_a_loop() {
             other => assert_eq!(other, Step::AwaitPods),
         }
     }
-    // At 0, 1, 3, 7, 15, 31, 63, 127, and by force at 255 too.
+    // Requests at 0, 1, 3, 7, 15, 31, 63 and 127 s, and by force at 255 s too.
     assert_eq!(
         asked,
         BTreeMap::from([("lost".to_owned(), 9), ("well".to_owned(), 8)])

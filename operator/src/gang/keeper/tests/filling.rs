@@ -1,4 +1,4 @@
-//! Pods of a gang that has its place, which come while the others are there.
+//! Missing pods of a placed gang that are created while the others run.
 
 use super::*;
 use crate::gang::Run;
@@ -6,8 +6,8 @@ use crate::gang::fixtures::run_with;
 use std::sync::Arc;
 use trellis_api::job::{AwaitedGroup, AwaitedPods};
 
-/// A gang of two that has its place, of which the pod of index 1 is awaited in round 2, from
-/// second 10 on.
+/// The next step of a placed gang of two, whose pod with index 1 is awaited in round 2 from second
+/// 10 on.
 fn next(pods: &BTreeMap<String, PodView>, attempt: i64, now: i64) -> Step {
     let group = serde_json::json!({"name": "worker", "replicas": 2, "image": "i",
         "resources": {"limits": {"cpu": 1, "memory": "1Gi"}}});
@@ -68,7 +68,7 @@ fn a_pod_in_whose_place_another_is_awaited_goes_and_the_other_comes_when_it_is_t
         brought: None,
     };
     assert_eq!(next(&pods, 1, 10), Step::Fill(vec![vacancy]));
-    // It is there.
+    // The pod exists.
     assert_eq!(next(&self::pods(2, PodPhase::Pending), 1, 20), Step::Hold);
 }
 

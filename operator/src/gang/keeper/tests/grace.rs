@@ -1,11 +1,11 @@
-//! How long pods are given to stop.
+//! Grace periods of pods that are stopped.
 
 use std::sync::Arc;
 
 use super::*;
 use crate::gang::Run;
 
-/// 300 seconds to save a checkpoint are for those who have one to save.
+/// The 300 s for saving a checkpoint are only for pods that have one to save.
 #[test]
 fn what_has_nothing_to_save_has_a_short_grace() {
     let graces = |phase: PodGroupPhase, wish: &Wish| {
@@ -30,9 +30,9 @@ fn what_has_nothing_to_save_has_a_short_grace() {
     let short = [Some(0), Some(30)];
     assert_eq!(graces(PodGroupPhase::Unwinding, &run(2)), own);
     assert_eq!(graces(PodGroupPhase::Unwinding, &hurried(2)), short);
-    // A plan that is undone before all of it was there: nothing has run.
+    // The plan is rolled back before all its pods existed: no pod has run.
     assert_eq!(graces(PodGroupPhase::Unwinding, &run(1)), short);
-    // It is this attempt that goes, and the one before that had failed.
+    // The current attempt is stopped; the attempt before it had failed.
     let placed = |wish: &Wish| {
         let pods = BTreeMap::from([pod("well", "mine", PodPhase::Running)]);
         let step = Gang {

@@ -1,9 +1,9 @@
-//! Gangs that make room for others.
+//! Gangs that make room for other gangs.
 
 use super::*;
 
-/// What is next for attempt 1 of a gang that has been told to make room, or whose
-/// journal says so, until second 60.
+/// The next step for attempt 1 of a gang that must make room, first by a request of the engine and
+/// then by its journal, until second 60.
 fn leaving(
     phase: PodGroupPhase,
     wish: &Wish,
@@ -32,7 +32,7 @@ fn who_is_told_to_make_room_leaves_its_place_and_nothing_else() {
         assert_eq!(leaving(phase, &run(1), &none, 0), undo, "{phase:?}");
     }
     assert_eq!(leaving(PodGroupPhase::Placed, &Wish::Wait, &none, 0), undo);
-    // It goes anyway, and for a reason of its own.
+    // The gang stops anyway, for a reason of its own.
     let stop = Wish::stop(Reason::Suspended);
     let suspended = "undo Suspended, undo Suspended";
     assert_eq!(leaving(PodGroupPhase::Placed, &stop, &none, 0), suspended);
@@ -55,7 +55,7 @@ fn who_makes_room_is_evicted_and_deleted_once_budgets_have_had_their_time() {
     let both = |word: &str| format!("{word} other well, {word} other well");
     assert_eq!(leaving(PHASES[3], &run(1), &pods, 59), both("evict"));
     assert_eq!(leaving(PHASES[3], &run(1), &pods, 60), both("delete"));
-    // Nobody is left to stop a pod on a lost node.
+    // No kubelet is left to stop a pod on a lost node.
     let mut lost = pods.clone();
     lost.extend([pod("lost", "mine", PodPhase::Running)]);
     assert_eq!(
@@ -70,7 +70,7 @@ fn an_attempt_that_made_room_is_counted_before_its_journal_is_cleared() {
     let waits = "AwaitStatus, Clear";
     assert_eq!(leaving(PHASES[3], &run(1), &none, 0), waits);
     assert_eq!(leaving(PHASES[3], &Wish::Wait, &none, 0), waits);
-    // Counted elsewhere, or not at all.
+    // The end is recorded elsewhere, or not at all.
     let stop = Wish::stop(Reason::Suspended);
     assert_eq!(leaving(PHASES[3], &stop, &none, 0), "Clear, Clear");
     let finish = Wish::Finish {

@@ -1,4 +1,4 @@
-//! Each phase of the journal meets each wish.
+//! Every combination of journal phase and wish.
 
 use super::*;
 
@@ -9,8 +9,8 @@ fn each_phase_meets_each_wish() {
         pod("a", "mine", PodPhase::Running),
         pod("b", "mine", PodPhase::Succeeded),
     ]);
-    // What is done about a job that goes on or stops, and about one that has ended: of that
-    // nothing is begun again, closed or not.
+    // Steps for jobs that continue or stop, and for jobs that have ended. An ended job is never
+    // started again, whether its plan is closed or not.
     let row =
         |[a, b, c, d]: [&'static str; 4], [keep, drop]: [&'static str; 2]| [a, b, c, d, keep, drop];
     let again = "undo Restarting";
@@ -49,8 +49,8 @@ fn each_phase_meets_each_wish() {
     }
 }
 
-/// Its PodGroup was deleted, and another is there. First the status ends the attempt: until then
-/// nothing of it goes, and it is not begun again.
+/// The PodGroup was deleted and created again. The status must record the end of the attempt first:
+/// until then no pod is deleted, and the attempt does not start again.
 #[test]
 fn an_attempt_whose_journal_is_gone_is_counted_before_anything_else() {
     let none = BTreeMap::new();
@@ -69,7 +69,7 @@ fn an_attempt_whose_journal_is_gone_is_counted_before_anything_else() {
     }
     assert_eq!(next(&run(2), &some, false), "delete a");
     assert_eq!(next(&run(2), &none, false), "Enqueue");
-    // An end of the job, or a suspension, is counted elsewhere.
+    // The end of a job and a suspension are recorded elsewhere.
     let stop = Wish::stop(Reason::Suspended);
     assert_eq!(next(&stop, &some, true), "delete a");
     assert_eq!(

@@ -1,4 +1,4 @@
-//! What is done as its stage is stays, whatever becomes of the next one.
+//! Finished pods of a complete stage stay, whatever happens to the next stage.
 
 use super::*;
 
@@ -28,7 +28,7 @@ fn pods_of_a_stage_that_is_complete_stay() {
         pod("server", "mine", PodPhase::Running),
     ]);
     let done = BTreeMap::from([pod("done", "mine", PodPhase::Succeeded)]);
-    // The status that says so is not seen yet.
+    // The status that records it is not visible yet.
     let ends = Wish::stop(Reason::StageComplete);
     let step = next(PodGroupPhase::Placed, &ends, 1, &pods);
     assert_eq!(word(&step), "undo StageComplete");
@@ -43,10 +43,10 @@ fn pods_of_a_stage_that_is_complete_stay() {
     }
     let step = next(PodGroupPhase::Pending, &goes_on, 2, &done);
     assert_eq!(step, Step::Enqueue);
-    // Of an attempt of the stage that goes on nothing stays.
+    // Pods of an earlier attempt of the current stage do not stay.
     let step = next(PodGroupPhase::Pending, &goes_on, 1, &done);
     assert_eq!(word(&step), "delete done");
-    // At the end of the job it goes as all do.
+    // At the end of the job the pod is deleted like all others.
     let ended = |keep| Wish::Finish { keep, hurry: true };
     let step = next(PodGroupPhase::Finished, &ended(false), 2, &done);
     assert_eq!(word(&step), "delete done");
@@ -81,7 +81,7 @@ fn where_pods_go_once_they_are_done_those_of_a_stage_do() {
     }
 }
 
-/// Such as one that its owner has made by hand, and that has failed for want of its node.
+/// For example a pod that a user has created by hand and that has failed because it has no node.
 #[test]
 fn a_pod_of_no_attempt_is_of_no_stage() {
     let (name, view) = pod("stray", "mine", PodPhase::Succeeded);
