@@ -1,4 +1,4 @@
-//! What an external gang asks for.
+//! Demand of an external gang.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,59 +15,59 @@ use crate::gang::binding::Mounts;
 use crate::gang::observed::JudgedSpec;
 use crate::gang::quota::JobLimits;
 
-/// Pods that ask for the same.
+/// Pods with equal requirements.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Alike {
-    /// What one of them takes of its node.
+    /// Resources that one pod requests.
     pub request: Resources,
-    /// Which nodes will do for each, those that reach its volumes.
+    /// Node requirements of each pod, including those of its volumes.
     pub constraints: Constraints,
-    /// A claim keeps all of them on one node.
+    /// True if a claim requires all pods on one node.
     pub one_node: bool,
-    /// Which they are.
+    /// The pods.
     pub pods: Vec<PlannedPod>,
 }
 
-/// What an external gang asks for, and that it may.
+/// Demand of an external gang, and the policy decision that allows it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Asks {
     /// Its queue.
     pub queue: String,
     /// Its priority.
     pub priority: i32,
-    /// It may have others leave by that: so says the PriorityClass that the priority is of.
+    /// True if the gang may preempt others by its priority, according to the PriorityClass.
     pub preempts: bool,
-    /// When it began to wait.
+    /// When the gang began to wait.
     pub submitted: Timestamp,
-    /// Its pods.
+    /// The gang's pods, in groups with equal requirements.
     pub groups: Vec<Alike>,
-    /// A claim keeps all of them on one node.
+    /// True if a claim requires all pods on one node.
     pub one_node: bool,
-    /// Claims that each pod mounts, by its name.
+    /// Claims that each pod mounts, by pod name.
     pub claims: BTreeMap<String, BTreeSet<String>>,
-    /// Longest time that its pods are given to stop, in seconds.
+    /// Longest termination grace period of its pods, in seconds.
     pub grace: i64,
-    /// How long they run at most, in seconds. None: one of them may run for ever.
+    /// Longest run time of its pods, in seconds. None if a pod may run for ever.
     pub active_seconds: Option<i64>,
-    /// As one more of a gang that has its place.
+    /// True if this is one pod that joins a placed gang.
     pub joins: bool,
-    /// Policies allow it.
+    /// Proof that policies allow the gang.
     pub allowed: AuthorizedPods,
-    /// The specs that they allow, by the names of the pods.
+    /// The specs that the policies allow, by pod name.
     pub judged: BTreeMap<String, JudgedSpec>,
-    /// The limits of QuotaPolicies that it draws on.
+    /// The limits of QuotaPolicies that the gang counts against.
     pub limits: Arc<JobLimits>,
-    /// The ServiceAccounts by which it does.
+    /// The ServiceAccounts that determine those limits.
     pub accounts: Accounts,
 }
 
 impl Asks {
-    /// All of its pods.
+    /// All pods of the gang.
     pub fn pods(&self) -> impl Iterator<Item = &PlannedPod> {
         self.groups.iter().flat_map(|group| &group.pods)
     }
 
-    /// True if both ask for the same of the engine, whoever allowed it, and by which limits.
+    /// True if both need the same from the engine, whatever policies and limits apply.
     #[must_use]
     pub fn is_same_demand(&self, other: &Self) -> bool {
         self.demand() == other.demand()
@@ -79,14 +79,14 @@ impl Asks {
         (of, pods, self.grace, self.active_seconds)
     }
 
-    /// What its pods mount, on these nodes.
+    /// Claims that the pods mount on these nodes.
     #[must_use]
     pub fn mounts<'a>(&self, nodes: impl IntoIterator<Item = (&'a str, &'a str)>) -> Mounts {
         mounts(&self.claims, nodes)
     }
 }
 
-/// What pods mount on their nodes, by the claims of each.
+/// Claims that pods mount on their nodes; `claims` holds the claims of each pod.
 #[must_use]
 pub fn mounts<'a>(
     claims: &BTreeMap<String, BTreeSet<String>>,
@@ -103,8 +103,8 @@ pub fn mounts<'a>(
     mounts
 }
 
-/// The claims that a pod mounts: those that its ephemeral volumes are, too, which are made with
-/// it.
+/// The claims that a pod mounts, including those of its ephemeral volumes, which are created with
+/// the pod.
 #[must_use]
 pub fn claims(pod: &str, spec: &PodSpec) -> BTreeSet<String> {
     let volumes = spec.volumes.iter().flatten();

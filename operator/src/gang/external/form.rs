@@ -1,4 +1,4 @@
-//! External gangs in the engine's words.
+//! Converts external gangs into the engine's form.
 
 use std::collections::BTreeMap;
 
@@ -14,28 +14,28 @@ use crate::gang::engine;
 use crate::gang::flavors::Place;
 use crate::gang::key::Key;
 
-/// When an external gang is placed, and where not.
+/// State of an external gang's attempt: when and where it may be placed.
 #[derive(Clone, Debug, Default)]
 pub struct Ticket {
-    /// Not placed before.
+    /// Earliest time of the placement.
     pub not_before: Option<Timestamp>,
-    /// Nodes that it keeps away from.
+    /// Nodes that the gang avoids.
     pub excluded: Vec<String>,
-    /// It had to make room before.
+    /// True if the gang was preempted before.
     pub preempted: bool,
-    /// Labels of the domain in which the gang must be, for a pod that came after its gang.
+    /// For a pod that joins its gang: labels of the topology domain of the gang.
     pub near: BTreeMap<String, String>,
-    /// Which of the gang's places it is to be.
+    /// Number of this place among the gang's places.
     pub place: u64,
 }
 
-/// The name of a group of pods that ask for the same.
+/// The name of a group of pods with equal requirements.
 #[must_use]
 pub fn group_name(number: usize) -> String {
     format!("g{number}")
 }
 
-/// True if the place is for as many pods of each kind as ask.
+/// True if the place has as many pods in each group as the gang.
 #[must_use]
 pub fn fits(asks: &Asks, place: &Place) -> bool {
     asks.groups.iter().enumerate().all(|(number, alike)| {
@@ -52,15 +52,15 @@ pub(super) fn prefix(unit: &Key, place: u64, group: &str) -> String {
     format!("{}/{place}/{group}", unit.name)
 }
 
-/// The engine's name of a pod: not its own, which says nothing of its group. `place` tells it from
-/// pods of the gang's places before, which may be there still.
+/// The engine's name of a pod. It differs from the pod's own name, which does not tell the group.
+/// `place` distinguishes it from pods of the gang's earlier places that may still exist.
 #[must_use]
 pub fn pod_key(unit: &Key, place: u64, group: &str, index: usize) -> PodKey {
     let prefix = prefix(unit, place, group);
     PodKey::new(format!("{}/{prefix}-{index}", unit.namespace))
 }
 
-/// True if the engine's name of a pod is of that gang, in whichever of its places.
+/// True if the engine's pod name belongs to that gang, in any of its places.
 #[must_use]
 pub fn is_name_of(unit: &Key, name: &PodKey) -> bool {
     let rest = name.as_str().strip_prefix(&*unit.namespace);
@@ -68,20 +68,20 @@ pub fn is_name_of(unit: &Key, name: &PodKey) -> bool {
     rest.is_some_and(|rest| rest.starts_with('/'))
 }
 
-/// What GPU-hours are counted of: the devices of which a pod has most.
+/// The device that GPU-hours count: the device resource of which a pod has most.
 pub(super) fn device(request: &Resources) -> Option<ResourceName> {
     let devices = request.iter().filter(|(name, _)| is_device(name));
     let most = devices.max_by_key(|(_, units)| *units);
     most.map(|(name, _)| name.clone())
 }
 
-/// True if it is an extended resource, which has a domain in its name: a device.
+/// True for an extended resource, whose name contains a domain: a device.
 pub(super) fn is_device(resource: &ResourceName) -> bool {
     let name = resource.as_str();
     name.contains('/') && !name.starts_with("hugepages-")
 }
 
-/// An external gang that waits. `group`: what its PodGroup says.
+/// An external gang that waits. `group` is the spec of its PodGroup.
 #[must_use]
 pub fn waiting(unit: &Key, group: Option<&PodGroupSpec>, asks: &Asks, ticket: &Ticket) -> Gang {
     let groups = asks.groups.iter().enumerate().map(|(number, alike)| {

@@ -1,10 +1,10 @@
-//! Gangs of external pods: pods of another controller that name `schedulerName: trellis`. Trellis
-//! binds them and does not create them. The pods of one PodGroup are a gang, any other pod is a gang
-//! of one.
+//! Gangs of external pods: pods of another controller with `schedulerName: trellis`. Trellis binds
+//! them and does not create them. The pods of one PodGroup are a gang, any other pod is a gang of
+//! one.
 //!
-//! `unit` names a gang, `asks` is what its pods ask for. `next` says what is to be done about a gang
-//! and `single` about a pod alone. `form` puts both into the engine's words, `standing` what they
-//! have, `plan` into the journal's.
+//! `unit` names a gang, and `asks` holds its demand. `next` decides the next step of a gang,
+//! `single` that of a pod alone. `form` converts waiting gangs into the engine's form, `standing`
+//! placed gangs, and `plan` writes them into the journal.
 
 pub mod asks;
 pub mod form;

@@ -1,5 +1,5 @@
-//! What is to be done about the gang of a PodGroup next: a pure function of what the PodGroup
-//! says, its journal and which pods there are, as `keeper` is for a job.
+//! Decides the next step for the gang of a PodGroup: a pure function of the PodGroup, its journal
+//! and its pods, as `keeper` is for a job.
 
 use std::collections::BTreeSet;
 
@@ -13,76 +13,76 @@ use crate::gang::journal::Author;
 use crate::gang::keeper::Doomed;
 use crate::gang::observed::{ExternalPod, ExternalPods, PodPhase};
 
-/// Pods of the largest gang: its plan names each, and must fit into one object.
+/// Number of pods of the largest gang: its plan names each pod, and must fit into one object.
 pub const MOST_MEMBERS: usize = 4096;
 
-/// What is to be done next.
+/// The next step for a gang.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    /// Nothing can be placed yet, for this reason.
+    /// Wait: nothing can be placed yet.
     Wait {
-        /// Why.
+        /// The reason.
         reason: Reason,
-        /// The same in words.
+        /// The reason in words.
         message: String,
     },
-    /// Let the engine find a place for these pods, all at once.
+    /// Let the engine find a place for all these pods at once.
     Enqueue(Vec<String>),
-    /// No pod waits: nothing is asked for.
+    /// Remove the gang from the engine: no pod waits.
     Withdraw,
-    /// Write that what an earlier leader had begun is gone on with.
+    /// Write that this leader continues the plan of an earlier leader.
     TakeOver,
-    /// Tell those who make room, and follow them.
+    /// Ask the victims of the plan to leave, and wait for them.
     Follow,
-    /// Write that the place is given up before it was had.
+    /// Write that the gang gives up the place that it was nominated for.
     Void,
-    /// Bind the pods of the plan that are not bound yet, and close it.
+    /// Bind the pods of the plan that are not bound yet, and close the plan.
     Bind,
-    /// Write that the gang has its place: its pods are bound, and no journal says so.
+    /// Write that the gang is placed: its pods are bound, and no journal records it.
     Adopt,
-    /// The place is the gang's; these pods came later, and are placed one by one.
+    /// Keep the gang's place; place these pods, which came later, one by one.
     Hold(Vec<String>),
-    /// Write that the plan is being undone.
+    /// Write that the plan is rolled back.
     Undo {
-        /// Why.
+        /// The reason.
         reason: Reason,
-        /// The same in words.
+        /// The reason in words.
         message: String,
-        /// It failed, and the next try waits.
+        /// True if the plan failed, so that the next attempt waits.
         failed: bool,
     },
-    /// Delete these pods: whoever made them makes them anew.
+    /// Delete these pods: their controller creates them anew.
     Delete(Vec<Doomed>),
-    /// Evict these pods: a PodDisruptionBudget may say not yet.
+    /// Evict these pods: a PodDisruptionBudget may delay that.
     Evict(Vec<Doomed>),
-    /// Wait until those that were told to go are gone.
+    /// Wait until the pods that are being deleted are gone.
     AwaitPods,
-    /// Write that nothing is left of the plan.
+    /// Write that no pod of the plan is left.
     Clear,
 }
 
-/// What is seen of the gang of one PodGroup.
+/// The observed state of a PodGroup's gang.
 #[derive(Clone, Copy, Debug)]
 pub struct Gang<'a> {
-    /// Pods that must be placed together.
+    /// Number of pods that must be placed together.
     pub min_member: i64,
-    /// The PodGroup is being deleted.
+    /// True if the PodGroup is being deleted.
     pub goes: bool,
-    /// As [`ends`] says.
+    /// Result of [`ends`].
     pub ends: bool,
     /// The journal.
     pub journal: &'a PodGroupStatus,
-    /// Whose its open plan is. None: we do not lead any more.
+    /// Author of its open plan. None if this process does not lead any more.
     pub author: Option<Author>,
     /// All pods that name the PodGroup.
     pub pods: &'a ExternalPods,
-    /// It is to make room: for whom and why, in words.
+    /// Set if the gang must make room: for which gang and why, in words.
     pub told: Option<&'a str>,
-    /// Deletes that have been asked for.
+    /// Deletes that were requested.
     pub deletions: &'a Deletions,
-    /// The time.
+    /// The wall-clock time.
     pub now: Timestamp,
-    /// The same by a clock that is never set.
+    /// The monotonic time.
     pub clock: Instant,
 }
 
@@ -93,7 +93,7 @@ pub fn planned(plan: &Plan) -> impl Iterator<Item = (&PlannedPod, &str)> {
         .flat_map(|run| run.pods.iter().map(|pod| (pod, run.node.as_str())))
 }
 
-/// Pods that may be placed, in the order in which they make a gang: by their number, then by age.
+/// Pods that can be placed, in the order in which they fill the gang: by index, then by age.
 pub fn ready(pods: &ExternalPods) -> Vec<String> {
     let is_ready = |pod: &ExternalPod| pod.waits() && pod.gates().next().is_none();
     let ready = pods.iter().filter(|(_, pod)| is_ready(pod));
@@ -104,9 +104,9 @@ pub fn ready(pods: &ExternalPods) -> Vec<String> {
     ready.into_iter().map(|(.., name)| name.clone()).collect()
 }
 
-/// True if what the pod holds is part of the gang's place, by its plan or as one that came later.
-/// Any other that names the PodGroup and that Trellis has bound counts by itself, in the queue that
-/// it was bound in: a PodGroup that comes later, or is another by now, moves nothing elsewhere.
+/// True if the pod is part of the gang's place, by its plan or because it joined later. Any other
+/// pod of the PodGroup that Trellis has bound counts by itself in the queue that it was bound in: a
+/// PodGroup that is created or changed later moves no pod to another queue.
 pub fn is_of_place(journal: &PodGroupStatus, pod: &ExternalPod) -> bool {
     let (Some(queue), Some(plan)) = (pod.counts_in(), &journal.plan) else {
         return false;
@@ -120,10 +120,11 @@ pub fn is_of_place(journal: &PodGroupStatus, pod: &ExternalPod) -> bool {
     }
 }
 
-/// True of a gang of which only pods are left that stop: those that come now are the next gang, and
-/// wait for each other.
+/// True if all remaining pods of a placed gang are being deleted: pods that are created now form
+/// the next gang, and wait for each other.
 ///
-/// `is_lost`: nobody is left to stop pods of that node, and they may be there for ever.
+/// `is_lost` tells whether no kubelet is left to stop the pods of a node: such pods may stay for
+/// ever.
 pub fn ends(journal: &PodGroupStatus, pods: &ExternalPods, is_lost: impl Fn(&str) -> bool) -> bool {
     let left = pods.values().filter(|pod| is_of_place(journal, pod));
     let left = left.filter(|pod| !pod.node.as_deref().is_some_and(&is_lost));
@@ -133,7 +134,7 @@ pub fn ends(journal: &PodGroupStatus, pods: &ExternalPods, is_lost: impl Fn(&str
 }
 
 impl Gang<'_> {
-    /// What is to be done next.
+    /// Decides the next step.
     #[must_use]
     pub fn next(&self) -> Step {
         if let Some(step) = self.stop_late() {
@@ -148,8 +149,9 @@ impl Gang<'_> {
         }
     }
 
-    /// A binding may commit after its plan has been undone: its answer was lost, and the pod had no
-    /// node when it was read. Such a pod would hold what the rest of its gang lacks.
+    /// Pods whose binding took effect after their plan was rolled back, because the answer was lost
+    /// and the pod had no node when it was read. Such a pod would hold resources that the rest of
+    /// its gang lacks.
     fn stop_late(&self) -> Option<Step> {
         let undone = &self.journal.undone_plans;
         let is_late = |pod: &ExternalPod| {
@@ -168,7 +170,7 @@ impl Gang<'_> {
                 .collect()
         };
         match (starting.is_empty(), running.is_empty()) {
-            // As of a plan that is being undone.
+            // Pending pods are evicted and running pods deleted, as in a rollback.
             (false, _) => Some(Step::Evict(doomed(starting))),
             (true, false) => Some(Step::Delete(doomed(running))),
             (true, true) => None,
@@ -185,7 +187,8 @@ impl Gang<'_> {
             let reason = Reason::InvalidSpec;
             return Step::Wait { reason, message };
         }
-        // Placed before there was a PodGroup, or its journal was deleted: what runs is not torn.
+        // The pods were placed before the PodGroup or its journal existed, or the journal was
+        // deleted. A running gang is not torn apart.
         let bound = self.bound().filter(|(_, pod)| !pod.deleting).count();
         if bound >= least {
             return Step::Adopt;
@@ -196,9 +199,8 @@ impl Gang<'_> {
             ready.truncate(missing);
             return Step::Enqueue(ready);
         }
-        // Without pods it is no longer so what was said last of why they wait. Of a gang that had
-        // its place, or was promised one, nothing is said: its pods may have done what they were
-        // for.
+        // Without pods, the last explanation for waiting is no longer true. A gang that was placed
+        // or nominated gets no new explanation: its pods may have completed their work.
         let had_place = self.journal.epoch.is_some() && self.journal.reason.is_none();
         let lacks_all = self.pods.is_empty() && !had_place;
         if !lacks_all && !self.pods.values().any(|pod| pod.waits()) {
@@ -231,7 +233,7 @@ impl Gang<'_> {
         }
     }
 
-    /// Every pod of the plan is there, and such a one.
+    /// True if every pod of the plan exists and matches the predicate.
     fn is_whole(&self, such: impl Fn(&ExternalPod) -> bool) -> bool {
         let Some(plan) = &self.journal.plan else {
             return false;
@@ -279,7 +281,8 @@ impl Gang<'_> {
                 failed: false,
             };
         }
-        // Of one that is whole only the closing is late: there is nothing to undo.
+        // If all pods are bound, only the write that closes the plan is late: there is nothing to
+        // roll back.
         let is_bound = self.is_whole(|pod| pod.node.is_some());
         let expired = plan.deadline.as_ref().is_none_or(|d| d.0 <= self.now);
         match self.author {
@@ -317,8 +320,9 @@ impl Gang<'_> {
         }
     }
 
-    /// Of one that makes room all go that hold a node, later ones too. Of a torn one those that its
-    /// plan has bound: they would hold what the others cannot run with.
+    /// If the gang makes room, all its pods that hold a node are removed, including those that
+    /// joined later. If its plan failed, only the pods that the plan has bound are removed: they
+    /// hold resources while the gang cannot run.
     fn unwinding(&self) -> Step {
         let makes_room = self.journal.reason == Some(Reason::Preempted);
         let plan = self.journal.plan.as_ref();
@@ -333,8 +337,8 @@ impl Gang<'_> {
             is_planned || (makes_room && is_of_place(self.journal, pod))
         };
         let mut waits = false;
-        // No budget keeps a pod that does not run yet, and whoever made it is told by an eviction
-        // that it is not to blame.
+        // No budget protects a pod that does not run yet. An eviction tells its controller that the
+        // pod itself did not fail.
         let (mut starting, mut running) = (Vec::new(), Vec::new());
         for (name, pod) in self.bound().filter(|(_, pod)| goes(pod)) {
             waits = true;
@@ -359,7 +363,7 @@ impl Gang<'_> {
         }
     }
 
-    /// Pods of the place that a user has deleted with more than the longest grace.
+    /// Pods of the place that a user has deleted with more than the longest grace period.
     fn stopping_too_late(&self) -> Vec<Doomed> {
         let late = self.bound().filter(|(_, pod)| pod.stops_too_late);
         let late = late.filter(|(_, pod)| {

@@ -1,6 +1,6 @@
-//! Claims that come with their pods: of ephemeral volumes (KEP-1698). kube-controller-manager makes
-//! each once its pod is there. A pod of which such a claim is another's must not be bound, as
-//! kube-scheduler has it (`ephemeral.VolumeIsForPod`): its kubelet would not start it.
+//! Claims of ephemeral volumes (KEP-1698). kube-controller-manager creates each after its pod. As
+//! in kube-scheduler (`ephemeral.VolumeIsForPod`), a pod must not be bound if a claim of that name
+//! belongs to another object: its kubelet would not start it.
 
 use std::collections::BTreeSet;
 
@@ -10,22 +10,22 @@ use trellis_api::Reason;
 use crate::gang::Certificate;
 use crate::gang::binding::Storage;
 
-/// The claims of the pod's own.
+/// Names of the pod's ephemeral claims.
 pub(crate) fn names(pod: &str, spec: &PodSpec) -> BTreeSet<String> {
     let volumes = spec.volumes.iter().flatten();
     let own = volumes.filter(|volume| volume.ephemeral.is_some());
     own.map(|volume| name(pod, &volume.name)).collect()
 }
 
-/// The claim of a pod's ephemeral volume (`ephemeral.VolumeClaimName`).
+/// Name of the claim of a pod's ephemeral volume (`ephemeral.VolumeClaimName`).
 pub(crate) fn name(pod: &str, volume: &str) -> String {
     format!("{pod}-{volume}")
 }
 
-/// Says whether a claim of the pod's own is there.
+/// Checks that an ephemeral claim of the pod exists.
 ///
 /// # Errors
-/// Why it waits: the claim is to be made, or is somebody else's.
+/// Why the pod waits: the claim does not exist yet, or belongs to another object.
 pub(crate) fn look(
     pod: &str,
     uid: &str,

@@ -1,4 +1,4 @@
-//! The plan of an external gang, and the transitions of its journal that a job's has not.
+//! The plan of an external gang, and the journal transitions that jobs do not have.
 
 use std::collections::BTreeMap;
 
@@ -65,9 +65,9 @@ pub fn plan(unit_uid: &str, generation: i64, asks: &Asks, place: &Place, now: Ti
     }
 }
 
-/// What the pods of a plan ask for, in the groups of the plan: others have left for that place, and
-/// it is theirs whatever tells the pods of a group apart by now. None: they are not those, or those
-/// of one group take different things.
+/// The demand of a plan's pods, in the groups of the plan: victims have left for that place, so it
+/// stays valid even if pods of one group differ by now. None if the plan has other pods, or if pods
+/// of one group request different resources.
 #[must_use]
 pub fn in_groups_of(plan: &Plan, asks: Asks) -> Option<Asks> {
     let mut found: BTreeMap<&str, &Alike> = BTreeMap::new();
@@ -100,14 +100,14 @@ pub fn in_groups_of(plan: &Plan, asks: Asks) -> Option<Asks> {
     Some(Asks { groups, ..asks })
 }
 
-/// The flavors that a group of a plan is given, by resource.
+/// The flavors that the plan gives to a group, by resource.
 #[must_use]
 pub fn flavors_of<'a>(plan: &'a Plan, group: &str) -> Option<&'a Flavors> {
     let found = plan.groups.iter().find(|given| given.name == group);
     found.map(|given| &given.flavors)
 }
 
-/// The engine's names of the pods of a plan, in that place of the gang.
+/// The engine's names of the pods of a plan, for that place of the gang.
 #[must_use]
 pub fn names(unit: &Key, place: u64, plan: &Plan) -> BTreeMap<Key, PodKey> {
     let mut next: BTreeMap<&str, usize> = BTreeMap::new();
@@ -123,7 +123,7 @@ pub fn names(unit: &Key, place: u64, plan: &Plan) -> BTreeMap<Key, PodKey> {
     names
 }
 
-/// The status of a gang that is not placed, and why.
+/// The status of a gang that is not placed, with the reason.
 #[must_use]
 pub fn waits(before: &PodGroupStatus, reason: Reason, message: &str) -> Option<PodGroupStatus> {
     let is_pending = before.phase.unwrap_or_default() == PodGroupPhase::Pending;
@@ -135,8 +135,8 @@ pub fn waits(before: &PodGroupStatus, reason: Reason, message: &str) -> Option<P
     })
 }
 
-/// The status of a gang whose pods are bound and that has no journal. Its plan says where it
-/// counts.
+/// The status of a gang whose pods are bound and that has no journal. Its plan names the queue in
+/// which it counts.
 #[must_use]
 pub fn adopted(before: &PodGroupStatus, plan: Plan) -> Option<PodGroupStatus> {
     let is_pending = before.phase.unwrap_or_default() == PodGroupPhase::Pending;
@@ -149,7 +149,7 @@ pub fn adopted(before: &PodGroupStatus, plan: Plan) -> Option<PodGroupStatus> {
     })
 }
 
-/// The plans of which a binding may still commit, the latest last.
+/// The rolled back plans whose bindings may still take effect, the latest last.
 fn undone_plans(before: &PodGroupStatus) -> Vec<String> {
     let mut undone = before.undone_plans.clone();
     if before.phase == Some(PodGroupPhase::Unwinding)
@@ -161,7 +161,7 @@ fn undone_plans(before: &PodGroupStatus) -> Vec<String> {
     undone.split_off(too_many)
 }
 
-/// The status once no pod is left of a gang that had its place.
+/// The status once a placed gang has no pods left.
 #[must_use]
 pub fn emptied(before: &PodGroupStatus) -> Option<PodGroupStatus> {
     let held = matches!(

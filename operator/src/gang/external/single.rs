@@ -1,6 +1,6 @@
-//! What is to be done about a pod alone: one of no PodGroup, one that came after its gang had its
-//! place, or one that holds a place and whose gang has none. It has no journal: binding one pod is
-//! one write, which is carried out or is not.
+//! Decides the next step for a pod alone: it has no PodGroup, it joins a placed gang, or it holds a
+//! place while its gang has none. It needs no journal: binding one pod is one write, which takes
+//! effect or not.
 
 use tokio::time::Instant;
 
@@ -8,42 +8,43 @@ use crate::gang::deletions::Deletions;
 use crate::gang::keeper::Doomed;
 use crate::gang::observed::ExternalPod;
 
-/// What is to be done next.
+/// The next step for a pod.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    /// It holds nothing and asks for nothing: it has ended, goes, has gates, or is its gang's.
+    /// Forget the pod: it has ended, is being deleted, has scheduling gates, or its gang is
+    /// responsible for it.
     Forget,
-    /// Let the engine find a place for it.
+    /// Let the engine find a place for the pod.
     Enqueue,
-    /// The place is the pod's.
+    /// Keep the pod's place.
     Hold,
-    /// Evict it: a PodDisruptionBudget may say not yet.
+    /// Evict the pod: a PodDisruptionBudget may delay that.
     Evict(Doomed),
-    /// Delete it: budgets have had their time.
+    /// Delete the pod: budgets may not delay it any longer.
     Delete(Doomed),
 }
 
-/// What is seen of one pod.
+/// The observed state of one pod.
 #[derive(Clone, Copy, Debug)]
 pub struct Single<'a> {
-    /// Its name.
+    /// The pod's name.
     pub name: &'a str,
-    /// The pod. None: it is not there.
+    /// The pod. None if it does not exist.
     pub pod: Option<&'a ExternalPod>,
-    /// The gang that it came after has its place. None: it is in no PodGroup.
+    /// True if the gang that the pod joins is placed, None if the pod has no PodGroup.
     pub gang_holds: Option<bool>,
-    /// What it holds is part of that gang's place.
+    /// True if the pod is part of that gang's place.
     pub is_of_place: bool,
-    /// It is to make room. True while budgets are asked whether it may.
+    /// Set if the pod must make room: true while budgets may delay that.
     pub told: Option<bool>,
-    /// Deletes that have been asked for.
+    /// Deletes that were requested.
     pub deletions: &'a Deletions,
-    /// The time by a clock that is never set.
+    /// The monotonic time.
     pub clock: Instant,
 }
 
 impl Single<'_> {
-    /// What is to be done next.
+    /// Decides the next step.
     #[must_use]
     pub fn next(&self) -> Step {
         let Some(pod) = self.pod else {

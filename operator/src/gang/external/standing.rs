@@ -1,4 +1,4 @@
-//! External gangs that have their place, in the engine's words.
+//! Converts placed external gangs into the engine's form.
 
 use std::collections::BTreeMap;
 
@@ -14,33 +14,33 @@ use crate::gang::engine;
 use crate::gang::key::Key;
 use crate::gang::observed::{ExternalPod, Flavors};
 
-/// A pod that has its node, or to which it is promised.
+/// A pod that has its node, or for which the plan reserves it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Held {
     /// The pod.
     pub pod: Key,
-    /// Its uid.
+    /// The pod's uid.
     pub uid: String,
-    /// Its node.
+    /// The pod's node.
     pub node: String,
-    /// What it holds there.
+    /// Resources that the pod holds there.
     pub request: Resources,
-    /// In which flavors, by resource.
+    /// Flavors of those resources.
     pub flavors: Flavors,
-    /// The group of its plan that it is in. None: it is in any of those that hold the same.
+    /// The group of the plan that the pod is in. None if it fits any group with the same resources.
     pub group: Option<String>,
-    /// When it was created.
+    /// When the pod was created.
     pub created: Option<Timestamp>,
-    /// Seconds that it is given to stop.
+    /// Termination grace period of the pod, in seconds.
     pub grace: i64,
-    /// Seconds that it may run.
+    /// Longest run time of the pod, in seconds.
     pub active_seconds: Option<i64>,
-    /// True once it is bound.
+    /// True once the pod is bound.
     pub bound: bool,
 }
 
 impl Held {
-    /// That pod, on that node in these flavors.
+    /// The pod on that node, with these flavors.
     #[must_use]
     pub fn new(pod: Key, there: &ExternalPod, node: String, flavors: Flavors) -> Self {
         Self {
@@ -57,13 +57,13 @@ impl Held {
         }
     }
 
-    /// What tells one place from another.
+    /// Fields that distinguish one place from another.
     fn place(&self) -> (&str, &str, &Resources, &Flavors) {
         (&self.uid, &self.node, &self.request, &self.flavors)
     }
 }
 
-/// True if these are the same pods in the same place, bound by now or not.
+/// True if both lists have the same pods in the same places, whether bound or not.
 #[must_use]
 pub fn is_same(one: &[Held], other: &[Held]) -> bool {
     one.iter()
@@ -71,26 +71,26 @@ pub fn is_same(one: &[Held], other: &[Held]) -> bool {
         .eq(other.iter().map(Held::place))
 }
 
-/// What an external gang has, whoever gave it.
+/// The place of an external gang, whoever gave it.
 #[derive(Clone, Debug)]
 pub struct Standing {
-    /// The gang, as the engine is to know it.
+    /// The gang in the engine's form.
     pub gang: Gang,
-    /// Where it is.
+    /// Nodes of the gang's pods.
     pub placement: Placement,
-    /// The flavors that it was given, where anybody wrote them down.
+    /// The flavors of the gang, if its plan records them.
     pub flavors: Vec<GroupFlavors>,
-    /// The engine's names of its pods.
+    /// The engine's names of the gang's pods.
     pub names: BTreeMap<Key, PodKey>,
 }
 
-/// What the pods of one group have in common.
+/// Properties that the pods of one group share.
 type Common<'a> = (Option<&'a str>, &'a Resources, &'a Flavors);
 
-/// They, by their nodes.
+/// The shared properties of a group, and its pods by node.
 type Group<'a> = (Common<'a>, BTreeMap<&'a str, Vec<&'a Key>>);
 
-/// An external gang that has its place: these pods, in that queue and with that priority.
+/// A placed external gang with these pods, in that queue and with that priority.
 #[must_use]
 pub fn standing(
     unit: &Key,
@@ -135,7 +135,7 @@ pub fn standing(
         });
     }
     let grace = held.iter().map(|pod| pod.grace).max().unwrap_or(0);
-    // One that may run for ever holds the place for ever.
+    // A gang with a pod that may run for ever holds its place for ever.
     let active: Option<Vec<i64>> = held.iter().map(|pod| pod.active_seconds).collect();
     let runtime = active.and_then(|all| all.into_iter().max());
     let newest = held.iter().filter_map(|pod| pod.created).max();
@@ -157,7 +157,8 @@ pub fn standing(
     }
 }
 
-/// The groups are numbered in the order in which they are met, as those of pods that ask are.
+/// Groups pods with equal properties. The groups are numbered in the order of their first pods, as
+/// the groups of a waiting gang are.
 fn groups(held: &[Held]) -> Vec<Group<'_>> {
     let mut numbers: BTreeMap<Common<'_>, usize> = BTreeMap::new();
     let mut groups: Vec<Group<'_>> = Vec::new();

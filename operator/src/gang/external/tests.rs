@@ -21,7 +21,7 @@ mod single;
 
 const NOW: i64 = 1_800_000_000;
 
-/// Pods that wait, the first ones bound to node `n` by plan `p`.
+/// Waiting pods, the first of which are bound to node `n` by plan `p`.
 struct Scene {
     pods: ExternalPods,
     journal: PodGroupStatus,
@@ -47,7 +47,7 @@ fn on(node: &str) -> Value {
     by(node, "p", "q")
 }
 
-/// Bound by Trellis.
+/// A pod that Trellis has bound.
 fn by(node: &str, plan: &str, queue: &str) -> Value {
     let annotations = json!({"trellis.dev/plan": plan, "trellis.dev/placed-in": queue});
     json!({"/spec/nodeName": node, "/metadata/annotations": annotations})
@@ -66,7 +66,7 @@ impl Scene {
         }
     }
 
-    /// The journal is in that phase, with pods a and b on node n.
+    /// A journal in that phase, with pods a and b on node n.
     fn in_phase(mut self, phase: PodGroupPhase, seconds: i64) -> Self {
         let planned = ["a", "b"].map(|name| PlannedPod {
             name: name.to_owned(),
@@ -145,11 +145,11 @@ fn nothing_is_asked_for_before_all_are_there_and_without_gates() {
     let (reason, message) = waits_for(&step);
     assert_eq!(reason, Reason::MembersMissing);
     assert!(message.starts_with("0 of the 2 pods"), "{message}");
-    // It had its place, and what it was for may be done.
+    // The gang was placed, and its work may be done.
     let mut had_place = Scene::new(&[]);
     had_place.journal.epoch = Some(1);
     assert_eq!(had_place.next(), Step::Withdraw);
-    // It waits anew, and its pods are gone once more.
+    // The gang waits again, and its pods are gone again.
     had_place.journal.reason = Some(Reason::InsufficientCapacity);
     let step = had_place.next();
     assert_eq!(waits_for(&step).0, Reason::MembersMissing);
@@ -218,7 +218,7 @@ fn an_open_plan_is_carried_out_by_who_leads_or_undone() {
     assert!(undone(open(&[("a", on("n")), ("b", another)])).contains("\"b\" is gone"));
     let late = Scene::new(&both).in_phase(PodGroupPhase::Committing, -1);
     assert!(undone(late).contains("deadline"));
-    // Only the closing is late.
+    // Only the write that closes the plan is late.
     let whole = [("a", on("n")), ("b", on("n"))];
     let late = Scene::new(&whole).in_phase(PodGroupPhase::Committing, -1);
     assert_eq!(late.next(), Step::Bind);
@@ -258,7 +258,7 @@ fn who_makes_room_goes_whole_and_is_deleted_once_budgets_had_their_time() {
         pod
     };
     let later = run(by("n", "another", "q"));
-    // Another scheduler's, or its user's; and one that counts in another queue.
+    // A pod of another scheduler or user, and a pod that counts in another queue.
     let theirs = run(json!({"/spec/nodeName": "n"}));
     let elsewhere = run(by("n", "another", "r"));
     let pods = [
@@ -331,7 +331,7 @@ fn what_holds_a_place_counts_where_it_was_bound_and_nothing_else_counts() {
     assert!(!is_of_place(&committing, &of(by("n", "another", "q"))));
     let pending = in_phase(PodGroupPhase::Pending);
     assert!(!is_of_place(&pending, &of(on("n"))));
-    // Not before it has its node.
+    // A pod does not count before it has its node.
     let waits = of(json!({"/metadata/annotations": {"trellis.dev/placed-in": "q"}}));
     assert_eq!(waits.counts_in(), None);
 }
@@ -349,7 +349,7 @@ fn a_gang_is_of_a_size_that_its_plan_can_name() {
     );
 }
 
-/// Those that come while the pods of the last place stop are none of it.
+/// Pods that are created while the pods of the last place stop are not part of that place.
 #[test]
 fn a_gang_of_which_all_stop_is_awaited_before_the_next() {
     let stops = |pod: Value| {
@@ -363,11 +363,11 @@ fn a_gang_of_which_all_stop_is_awaited_before_the_next() {
     assert_eq!(one.next(), Step::Hold(vec!["c".to_owned()]));
     let all = placed(&[("a", stops(on("n"))), ("b", stops(on("n"))), next.clone()]);
     assert_eq!(all.next(), Step::AwaitPods);
-    // One that somebody else has put there is none of the place.
+    // A pod that another scheduler has bound is not part of the place.
     let other = json!({"/spec/nodeName": "n"});
     let all = placed(&[("a", stops(on("n"))), ("b", other), next.clone()]);
     assert_eq!(all.next(), Step::AwaitPods);
-    // Nobody stops what is on a lost node: it may be there for days.
+    // No kubelet stops pods on a lost node: they may stay for days.
     let all = placed(&[("a", stops(on("lost"))), ("b", stops(on("lost"))), next]);
     assert_eq!(all.next(), Step::Hold(vec!["c".to_owned()]));
 }

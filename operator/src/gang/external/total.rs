@@ -1,4 +1,4 @@
-//! What external pods ask for in all.
+//! Total demand of external pods.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,21 +10,21 @@ use crate::gang::observed::ExternalPod;
 /// ServiceAccounts that pods run as.
 pub type Accounts = BTreeSet<Option<String>>;
 
-/// What pods ask for together, and as whom.
+/// Total demand of pods, and the ServiceAccounts that they run as.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Total {
-    /// By resource, as quota policies count it. None: more than can be counted.
+    /// Resources, as quota policies count them. None for a sum that overflows.
     pub resources: BTreeMap<String, Option<Amount>>,
-    /// How many they are.
+    /// Number of pods.
     pub pods: i64,
-    /// Their devices.
+    /// Number of devices.
     pub gpus: i64,
-    /// Who they run as.
+    /// ServiceAccounts that the pods run as.
     pub accounts: Accounts,
 }
 
 impl Total {
-    /// One pod more.
+    /// Adds one pod.
     pub fn add(&mut self, pod: &ExternalPod) {
         self.pods = self.pods.saturating_add(1);
         self.accounts.insert(pod.service_account.clone());

@@ -1,5 +1,5 @@
-//! How an external gang is called. No name of a job has an upper case letter, so that none is
-//! called the same.
+//! Names of external gangs. They contain upper case letters, which no name of a job does, so that
+//! the names never collide.
 
 use trellis_api::visibility::GangName;
 use trellis_api::{PodGroup, owner};
@@ -9,23 +9,23 @@ use crate::gang::key::Key;
 const GROUP: &str = "PodGroup/";
 const POD: &str = "Pod/";
 
-/// What an external gang is made of.
+/// The pods that form an external gang.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// The pods of that PodGroup.
+    /// All pods of that PodGroup.
     Group(Key),
-    /// That pod.
+    /// One pod alone.
     Pod(Key),
 }
 
-/// True of a PodGroup that no TrainingJob has made.
+/// True if the PodGroup was not created for a TrainingJob.
 #[must_use]
 pub fn is_users(group: &PodGroup) -> bool {
     owner::training_job(&group.metadata).is_none()
 }
 
-/// The gang of a PodGroup that a user has written, for whoever keeps it beside the jobs; in the
-/// engine it is called the same.
+/// The gang of a PodGroup that a user created, as a key for maps that also hold jobs. The engine
+/// uses the same name.
 #[must_use]
 pub fn of_group(group: &Key) -> Key {
     Key::new(&group.namespace, &format!("{GROUP}{}", group.name))
@@ -37,7 +37,7 @@ pub fn of_pod(pod: &Key) -> Key {
     Key::new(&pod.namespace, &format!("{POD}{}", pod.name))
 }
 
-/// Which external gang it is. None: a job.
+/// The external gang that the key names. None for a job.
 #[must_use]
 pub fn unit(key: &Key) -> Option<Unit> {
     let of = |name: &str| Key::new(&key.namespace, name);
@@ -48,7 +48,7 @@ pub fn unit(key: &Key) -> Option<Unit> {
     group.or_else(|| key.name.strip_prefix(POD).map(|name| Unit::Pod(of(name))))
 }
 
-/// The PodGroup that would have its journal: of a pod alone none is.
+/// The PodGroup that would hold the gang's journal. None exists for a pod alone.
 #[must_use]
 pub fn pod_group(key: &Key) -> Key {
     match unit(key) {
@@ -57,7 +57,7 @@ pub fn pod_group(key: &Key) -> Key {
     }
 }
 
-/// How the visibility API and people call a gang.
+/// The gang's name in the visibility API and in messages.
 #[must_use]
 pub fn gang_name(key: &Key) -> GangName {
     match unit(key) {
@@ -67,7 +67,7 @@ pub fn gang_name(key: &Key) -> GangName {
     }
 }
 
-/// Which gang they mean.
+/// The gang that such a name refers to.
 #[must_use]
 pub fn of_name(namespace: &str, name: &GangName) -> Key {
     match name {
@@ -77,7 +77,7 @@ pub fn of_name(namespace: &str, name: &GangName) -> Key {
     }
 }
 
-/// True of an external gang.
+/// True if the gang consists of external pods.
 #[must_use]
 pub fn is_external(key: &Key) -> bool {
     unit(key).is_some()

@@ -1,9 +1,9 @@
-//! The grace of external pods: at most an hour, as for jobs.
+//! The grace period of external pods: at most an hour, as for jobs.
 
 use super::*;
 use crate::gang::external::single as alone;
 
-/// A pod in the place of the gang that asks for so many seconds to stop.
+/// A placed pod of the gang with a termination grace period of so many seconds.
 fn running(seconds: i64) -> Value {
     let mut pod = on("n");
     pod["/status/phase"] = json!("Running");
@@ -11,7 +11,7 @@ fn running(seconds: i64) -> Value {
     pod
 }
 
-/// A pod that a user has deleted with so many seconds of grace.
+/// A pod that a user has deleted with a grace period of so many seconds.
 fn deleted_with(seconds: i64) -> Value {
     let mut pod = running(30);
     pod["/metadata/deletionTimestamp"] = json!("2090-01-01T00:00:00Z");
@@ -51,7 +51,8 @@ fn eviction_of_a_single_external_pod_states_an_hour_at_most() {
     }
 }
 
-/// A user may delete a pod with a grace of years; without a limit it would hold its node so long.
+/// A user may delete a pod with a grace period of years; without a limit it would hold its node for
+/// that time.
 #[test]
 fn deletion_with_a_longer_grace_is_cut_to_an_hour() {
     let cut = |phase| {

@@ -1,4 +1,4 @@
-//! Bindings that commit after their plan has been undone.
+//! Bindings that take effect after their plan was rolled back.
 
 use super::*;
 use crate::gang::external::plan;
@@ -11,7 +11,7 @@ fn bound_by(plan: &str) -> Value {
     pod
 }
 
-/// A journal that has undone these plans, one after the other.
+/// A journal that has rolled back these plans, one after the other.
 fn undone(plans: &[&str]) -> PodGroupStatus {
     let mut journal = PodGroupStatus::default();
     for plan in plans {
@@ -55,7 +55,7 @@ fn pod_that_an_undone_plan_binds_late_is_no_part_of_the_next_place() {
     }
 }
 
-/// The journal may have been deleted while its gang ran: no running gang is torn for that.
+/// The journal may have been deleted while its gang ran: that is no reason to tear the gang apart.
 #[test]
 fn pods_of_a_plan_that_no_journal_knows_stay() {
     let pods = [("a", bound_by("x")), ("b", bound_by("x"))];

@@ -1,4 +1,4 @@
-//! What gangs and pods are called.
+//! Names of gangs and pods.
 
 use trellis_scheduler::{GangId, ResourceName, Resources};
 
@@ -21,7 +21,7 @@ fn no_job_is_called_as_a_external_gang() {
         crate::gang::external::unit(&of_pod(&group)),
         Some(Unit::Pod(group))
     );
-    // A pod beyond the gang of a job of that name.
+    // A surplus pod of a job of that name.
     assert!(!is_external(&Key::new("ns", "pod/worker-1")));
 }
 
@@ -64,7 +64,7 @@ fn pods_of_one_node_follow_each_other_in_the_engine() {
     assert!(form::is_name_of(&unit, engines));
     assert!(!form::is_name_of(&of_group(&Key::new("ns", "g0")), engines));
     assert!(!form::is_name_of(&of_pod(&Key::new("ns", "a")), engines));
-    // As the engine itself calls them.
+    // The engine gives the same name.
     assert_eq!(gang.pod_key(&gang.groups[0], 2).as_str(), name("d"));
     let runs: Vec<_> = standing
         .placement

@@ -25,7 +25,7 @@ fn a_pod_alone_is_its_gangs_once_that_has_its_place_and_it_is_bound() {
     assert_eq!(asked(&waits, Some(true)), single::Step::Enqueue);
     assert_eq!(asked(&waits, Some(false)), single::Step::Forget);
     assert_eq!(asked(&bound, None), single::Step::Hold);
-    // It holds its node, whether its gang has a place or is gone.
+    // The pod holds its node, whether its gang is placed or gone.
     for gang_holds in [true, false] {
         let held = next(Some(&bound), Some(gang_holds), true, None);
         assert_eq!(held, single::Step::Forget, "the gang does it");
