@@ -1,5 +1,5 @@
-//! The namespace's core ResourceQuotas, counted for the whole gang at once:
-//! the API server counts pod by pod and would stop us in the middle.
+//! The namespace's core ResourceQuotas, counted for a whole gang at once: the API server counts pod
+//! by pod, and would reject some pods of a gang after it has admitted others.
 
 mod counted;
 
@@ -15,38 +15,38 @@ use trellis_scheduler::{ResourceName, Resources};
 
 use super::open_plans::OpenPlan;
 
-/// What a gang asks for.
+/// Demand of a gang.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ask {
     pods: Vec<Pods>,
 }
 
-/// So many pods that are alike.
+/// A number of equal pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Pods {
     count: i64,
-    /// What one of them asks for: thousandths of a core, bytes or counts.
+    /// Request of one pod: thousandths of a core, bytes or counts.
     request: Resources,
     counted: Counted,
 }
 
-/// What a quota's key counts of a pod.
+/// The amount of a pod that a quota's key counts.
 enum Item<'a> {
     Pods,
     Request(&'a str),
     Limit(&'a str),
-    /// Claims, of that class or of any.
+    /// Claims, of one class or of any.
     Claims(Option<&'a str>),
-    /// Bytes that claims ask for, of that class or of any.
+    /// Bytes that claims request, of one class or of any.
     Storage(Option<&'a str>),
 }
 
-/// What stands between a class and what is counted of it
+/// Separates a class from the resource that is counted
 /// (`k8s.io/kubernetes/pkg/quota/v1/evaluator/core`).
 const OF_CLASS: &str = ".storageclass.storage.k8s.io/";
 
 impl<'a> Item<'a> {
-    /// None: nothing of ours.
+    /// None if the key does not count pods or their claims.
     fn of(key: &'a str) -> Option<Self> {
         match key {
             "pods" | "count/pods" => Some(Self::Pods),
@@ -95,7 +95,7 @@ impl Pods {
 }
 
 impl Ask {
-    /// What the whole gang of a job asks for, before admission has had its say.
+    /// Demand of a job's whole gang, before admission.
     #[must_use]
     pub fn of_job(job: &CompiledJob) -> Self {
         OpenPlan::new("", job, &BTreeMap::new()).whole()
@@ -110,14 +110,14 @@ impl Ask {
         });
     }
 
-    /// How many pods these are.
+    /// Number of pods.
     #[must_use]
     pub fn count(&self) -> i64 {
         let counts = self.pods.iter().map(|pods| pods.count);
         counts.fold(0, i64::saturating_add)
     }
 
-    /// What the gang adds to a key of the quota. None: nothing.
+    /// Amount that the gang adds to a key of the quota. None if it adds nothing.
     fn of(&self, quota: &ResourceQuota, key: &str) -> Option<Amount> {
         let item = Item::of(key)?;
         let pods = self.pods.iter().filter(|pods| pods.counted.is_in(quota));
@@ -126,14 +126,14 @@ impl Ask {
     }
 }
 
-/// What all of these together add to a key of the quota. None: too much to tell.
+/// Amount that all these demands add to a key of the quota. None on overflow.
 fn together(asks: &[Ask], quota: &ResourceQuota, key: &str) -> Option<Amount> {
     let mut amounts = asks.iter().filter_map(|ask| ask.of(quota, key));
     amounts.try_fold(Amount::ZERO, Amount::checked_add)
 }
 
-/// The first quota by name that the gang would exceed, in words. None if all
-/// allow it. `promised` is what others that are on their way have still to create.
+/// The first quota by name that the gang would exceed, in words. None if all have room. `promised`
+/// holds the pods of other gangs that are still to be created.
 #[must_use]
 pub fn exceeded<'a>(
     quotas: impl IntoIterator<Item = &'a ResourceQuota>,
@@ -141,7 +141,7 @@ pub fn exceeded<'a>(
     promised: &[Ask],
 ) -> Option<String> {
     let mut quotas: Vec<_> = quotas.into_iter().collect();
-    // Of two that have no room the same one is always named.
+    // Sorted, so that the same quota is named every time.
     quotas.sort_by_key(|q| q.metadata.name.as_deref());
     quotas
         .into_iter()
@@ -175,7 +175,7 @@ pub fn exceeded<'a>(
         })
 }
 
-/// The quota as it is without what these hold of it.
+/// The quota without the usage of these pods.
 #[must_use]
 pub fn given_back(quota: &ResourceQuota, held: &[Ask]) -> ResourceQuota {
     let mut free = quota.clone();

@@ -1,35 +1,34 @@
-//! What core quotas see of one pod beside its request.
+//! Fields of one pod that core quotas count, besides its request.
 
 use k8s_openapi::api::core::v1::{Affinity, Pod, PodAffinityTerm, ResourceQuota, Volume};
 use trellis_api::Quantity;
 use trellis_scheduler::Resources;
 
-/// What quotas see of a pod beside its request: what they count, and what their
-/// scopes ask for (`k8s.io/kubernetes/pkg/quota/v1/evaluator/core`). Of the pod
-/// as it is stored: admission may give it another priority class, limits, an
-/// end.
+/// Fields of a pod that quotas count or that their scopes match, besides its request
+/// (`k8s.io/kubernetes/pkg/quota/v1/evaluator/core`). They come from the stored pod, because
+/// admission may add a priority class, limits or a deadline.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
-    /// Its limits.
+    /// Limits of the pod.
     pub limits: Resources,
-    /// Name of its priority class.
+    /// Name of the pod's priority class.
     pub priority_class: Option<String>,
-    /// It asks for no cpu and no memory, and is limited in neither.
+    /// True if the pod has neither requests nor limits of cpu and memory.
     pub is_best_effort: bool,
-    /// It has a deadline.
+    /// True if the pod has a deadline.
     pub is_terminating: bool,
-    /// It has to do with pods of other namespaces.
+    /// True if the pod's affinity names pods of other namespaces.
     pub is_across_namespaces: bool,
-    /// The claims that come with it.
+    /// The pod's ephemeral claims.
     pub claims: Vec<OwnClaim>,
 }
 
-/// A claim that comes with a pod, as quotas count it.
+/// An ephemeral claim, as quotas count it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OwnClaim {
-    /// Its StorageClass. None: the default of the cluster, which nobody asks for here.
+    /// Its StorageClass. None for the cluster's default, which is not looked up here.
     pub class: Option<String>,
-    /// How much it asks for, in bytes.
+    /// Requested storage in bytes.
     pub bytes: i64,
 }
 
@@ -47,12 +46,12 @@ impl OwnClaim {
 }
 
 impl Counted {
-    /// A pod of these limits.
+    /// Reads a pod with these limits.
     #[must_use]
     pub fn of(limits: Resources, pod: &Pod) -> Self {
         let spec = pod.spec.as_ref();
         let class = spec.and_then(|s| s.priority_class_name.clone());
-        // The API server says it of each pod that is created.
+        // The API server sets the class of each pod that is created.
         let quality = pod.status.as_ref().and_then(|s| s.qos_class.as_deref());
         Self {
             limits,
@@ -70,8 +69,7 @@ impl Counted {
         }
     }
 
-    /// Whether the quota's scopes take the pod in. A scope that is not known
-    /// takes in nothing.
+    /// True if the quota's scopes match the pod. An unknown scope matches no pod.
     pub(super) fn is_in(&self, quota: &ResourceQuota) -> bool {
         let Some(spec) = &quota.spec else {
             return false;
@@ -142,7 +140,7 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    /// A pod as it is stored, with that in its spec.
+    /// A stored pod with these spec fields.
     fn counted(spec: Value, quality: &str) -> Counted {
         let mut pod = json!({"spec": {"containers": []}, "status": {"qosClass": quality}});
         let more = spec.as_object().unwrap().clone();
@@ -205,7 +203,7 @@ mod tests {
             let seen = [plain(), high()].map(|p| p.is_in(&quota));
             assert_eq!(seen, taken, "{operator} {values}");
         }
-        // All of them, and a quota without any.
+        // A quota with several scopes, and one without any.
         let both = scoped(json!({"scopes": ["Terminating", "BestEffort"]}));
         assert!(pods.iter().all(|p| !p.is_in(&both)));
         assert!(pods.iter().all(|p| p.is_in(&scoped(json!({"hard": {}})))));

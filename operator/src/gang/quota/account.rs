@@ -1,4 +1,4 @@
-//! Burnt GPU time as a QuotaLedger has it.
+//! Used GPU time, as a QuotaLedger records it.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use trellis_policies::quota::{Burnt, Holder};
 /// The content of a ledger.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Account {
-    /// Until when it counts, in seconds since 1970.
+    /// Time until which it counts, in seconds since 1970.
     pub until: i64,
     /// GPU time by holder.
     pub holders: BTreeMap<Holder, Vec<Burnt>>,
@@ -19,8 +19,8 @@ pub struct Account {
 /// Reads a ledger.
 ///
 /// # Errors
-/// If an amount is no quantity, negative, or more than can be counted: to leave such an entry out
-/// would give hours back to its holder.
+/// If an amount does not parse, is negative or overflows: without such an entry its holder would
+/// get hours back.
 pub fn read(ledger: &QuotaLedger) -> Result<Account, String> {
     let mut holders: BTreeMap<Holder, Vec<Burnt>> = BTreeMap::new();
     for (index, entry) in ledger.spec.entries.iter().enumerate() {
@@ -43,7 +43,8 @@ pub fn read(ledger: &QuotaLedger) -> Result<Account, String> {
     })
 }
 
-/// True if the policy owns the ledger. A policy of a file has no uid, and owns that of its name.
+/// True if the policy owns the ledger. A policy from a file has no uid, and owns the ledger of its
+/// name.
 pub(crate) fn is_of(ledger: &QuotaLedger, policy: &QuotaPolicy) -> bool {
     let Some(uid) = &policy.metadata.uid else {
         return true;
@@ -52,10 +53,10 @@ pub(crate) fn is_of(ledger: &QuotaLedger, policy: &QuotaPolicy) -> bool {
     owners.any(|owner| owner.uid == *uid)
 }
 
-/// The account of a policy by the ledger of its name, if it has one of its own.
+/// The content of the ledger of the policy's name, if the policy owns it.
 ///
 /// # Errors
-/// As [`read`] says.
+/// As for [`read`].
 pub fn account_of(
     policy: &QuotaPolicy,
     ledger: Option<&QuotaLedger>,

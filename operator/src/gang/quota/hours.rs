@@ -1,4 +1,4 @@
-//! GPU-hours that are burnt, by limit.
+//! Used GPU-hours, by limit.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -12,30 +12,30 @@ use super::Account;
 /// Seconds of an hour.
 pub(crate) const HOUR: i128 = 3600;
 
-/// What is burnt of each limit of GPU-hours.
+/// Used GPU-hours of each limit.
 #[derive(Debug, Default)]
 pub struct Hours {
     meters: BTreeMap<LimitId, Metered>,
-    /// Policies whose ledger has been read, or that had none, by name, with their uid: from then
-    /// on the meters alone count.
+    /// Policies whose ledger was read, or did not exist, by name, with their uid: after that only
+    /// the meters count.
     resumed: BTreeMap<String, Option<String>>,
-    /// Policies whose ledger cannot be read, by name, and why.
+    /// Policies whose ledger cannot be read, by name, with the error.
     unreadable: BTreeMap<String, String>,
 }
 
 #[derive(Debug)]
 struct Metered {
     meter: Meter,
-    /// Another operator counted until then: what is held now it held since.
+    /// True if another operator counted before: the current holdings count from its last time on.
     resumed: bool,
-    /// All of it is burnt.
+    /// Set if all hours are used.
     closed: Option<Burnout>,
 }
 
-/// The reason for which a limit is closed. None: jobs may draw from it.
+/// The reason why a limit is closed. None if jobs may draw from it.
 pub type Gate = Option<Closure>;
 
-/// Why no GPU hours are left of so many.
+/// Message for a limit whose GPU hours are all used.
 pub(crate) fn all_burnt(limit: i64) -> String {
     match limit {
         1 => "its 1 GPU hour is burnt".to_owned(),
@@ -43,16 +43,16 @@ pub(crate) fn all_burnt(limit: i64) -> String {
     }
 }
 
-/// The reason while the operator cannot read the ledger of a policy.
+/// Message while the ledger of a policy cannot be read.
 pub(crate) const UNREADABLE: &str =
     "its QuotaLedger cannot be read, so all GPU hours count as burnt";
 
-/// All GPU hours of a limit are burnt.
+/// All GPU hours of a limit are used.
 #[derive(Clone, Copy, Debug)]
 struct Burnout {
     /// GPU hours that the limit allows.
     limit: i64,
-    /// Until when, in seconds since 1970, as far as is known.
+    /// When hours become free again, in seconds since 1970, if known.
     until: Option<i64>,
 }
 
@@ -67,10 +67,11 @@ impl From<Burnout> for Closure {
 }
 
 impl Hours {
-    /// Goes on from the ledgers of policies, each of which is read once. `now`: seconds since 1970.
+    /// Continues from the ledgers of the policies, each of which is read once. `now` is in seconds
+    /// since 1970.
     ///
-    /// A time of a ledger that is still to come counts as now. Until a ledger that cannot be read
-    /// is corrected or deleted, the limits of its policy are closed.
+    /// A ledger's time in the future counts as now. While a ledger cannot be read, the limits of
+    /// its policy are closed, until it is corrected or deleted.
     pub fn resume<'a>(
         &mut self,
         policies: impl IntoIterator<Item = &'a QuotaPolicy>,
@@ -89,7 +90,7 @@ impl Hours {
                 continue;
             }
             if self.resumed.remove(&name).is_some() {
-                // The policy was made anew: what was burnt under the one before is gone.
+                // The policy was deleted and created again: the usage of the former one is dropped.
                 self.meters.retain(|limit, _| limit.policy != name);
             }
             let account = match account_of(policy) {
@@ -120,21 +121,21 @@ impl Hours {
                             closed: None,
                         });
                     }
-                    // This operator has counted its holder while the ledger could not be read.
+                    // The ledger could not be read before, and this operator has counted meanwhile.
                     Entry::Occupied(mut counted) => counted.get_mut().meter.add(parts),
                 }
             }
         }
     }
 
-    /// Policies whose ledger cannot be read, by name, and why.
+    /// Policies whose ledger cannot be read, by name, with the error.
     #[must_use]
     pub fn unreadable(&self) -> &BTreeMap<String, String> {
         &self.unreadable
     }
 
-    /// Counts until now, in seconds since 1970, and from now on so many GPUs of each limit that is
-    /// drawn on. Says whether each limit may be drawn from.
+    /// Counts usage until `now`, in seconds since 1970, and sets the GPUs that each limit holds
+    /// from now on. Returns for each limit whether it is closed.
     pub fn count(
         &mut self,
         policies: &QuotaPolicies,
@@ -150,14 +151,14 @@ impl Hours {
             let Some(hours) = policies.gpu_hours(&limit.policy) else {
                 let mut unusable = policies.unusable().iter();
                 if unusable.any(|(name, _)| *name == limit.policy) {
-                    // What it allows nobody can read just now: what is burnt is.
+                    // The policy cannot be read, so its limit is unknown, but usage still counts.
                     if let Some(metered) = self.meters.get_mut(&limit) {
                         metered.meter.hold(gpus, now);
                         gates.push((limit, metered.closed.map(Closure::from)));
                     }
                     continue;
                 }
-                // It is limited no longer.
+                // The policy has no such limit any more.
                 self.meters.remove(&limit);
                 gates.push((limit, None));
                 continue;
@@ -180,7 +181,7 @@ impl Hours {
             metered.meter.hold(gpus, now);
             let most = i128::from(hours.limit).saturating_mul(HOUR);
             let is_burnt = metered.meter.burnt() >= most;
-            // Jobs that still run move the time, so it is worked out anew when it has come.
+            // Running jobs move this time, so it is computed again once it has come.
             let known = metered.closed.filter(|closed| closed.limit == hours.limit);
             let until = known.and_then(|closed| closed.until);
             let until = until.filter(|until| *until > now);
@@ -201,7 +202,7 @@ impl Hours {
         gates
     }
 
-    /// When a limit is burnt or has room again, if what is held stays: in seconds since 1970.
+    /// When a limit is used up or has room again if holdings do not change, in seconds since 1970.
     #[must_use]
     pub fn next(&self, policies: &QuotaPolicies) -> Option<i64> {
         let times = self.meters.iter().filter_map(|(limit, metered)| {
@@ -216,7 +217,7 @@ impl Hours {
         times.min()
     }
 
-    /// What is burnt, by limit: until when, and in which part of the window.
+    /// Usage by limit: the time until which it counts, and the parts of the window.
     pub fn burnt(&self) -> impl Iterator<Item = (&LimitId, i64, Vec<Burnt>)> {
         let meters = self.meters.iter();
         meters.map(|(limit, metered)| {

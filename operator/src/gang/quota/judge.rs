@@ -1,4 +1,4 @@
-//! What QuotaPolicies say of a compiled job. Pure: for the controller and for plans.
+//! Applies QuotaPolicies to a compiled job. Pure: for the controller and for plans.
 
 use std::collections::BTreeMap;
 
@@ -8,21 +8,21 @@ use trellis_api::{QueueSpec, TrainingJob};
 use trellis_compiler::CompiledJob;
 use trellis_policies::quota::{Asking, Draw, QuotaPolicies, Verdict};
 
-/// What the gang of a job asks for, all of its pods together. What comes beyond it waits where a
-/// limit has no room.
+/// Total demand of a job's gang. Surplus pods are not included: they wait while a limit has no
+/// room.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Asked {
-    /// By resource: CPU in cores, memory and disk in bytes, devices in pieces. None: more than can
-    /// be counted.
+    /// Amounts by resource: CPU in cores, memory and disk in bytes, devices in pieces. None for a
+    /// sum that overflows.
     pub total: BTreeMap<String, Option<Amount>>,
-    /// Pods.
+    /// Number of pods.
     pub pods: i64,
-    /// GPUs.
+    /// Number of GPUs.
     pub gpus: i64,
 }
 
 impl Asked {
-    /// What this job asks for.
+    /// Demand of this job.
     #[must_use]
     pub fn of(job: &CompiledJob) -> Self {
         let mut asked = Self::default();
@@ -43,8 +43,8 @@ impl Asked {
     }
 }
 
-/// What the policies say of a job: in a namespace with these labels, in a queue of that
-/// spec, submitted by that user, if anybody knows.
+/// Applies the policies to a job in a namespace with these labels, in a queue with that spec,
+/// submitted by that user, if known.
 #[must_use]
 pub fn judge(
     policies: &QuotaPolicies,
@@ -70,12 +70,11 @@ pub fn judge(
     })
 }
 
-/// The limits that a job draws on that has the place of this plan and cannot be compiled any
-/// more: in a namespace with these labels, in a queue of that spec, if it is there, submitted by
-/// that user, if anybody knows.
+/// The limits that a placed job counts against if it cannot be compiled any more: in a namespace
+/// with these labels, in a queue with that spec, if it exists, submitted by that user, if known.
 ///
-/// Whose a job is says which they are. What it may ask for was answered when it got its place,
-/// and what it holds the place says.
+/// The job's owner determines the limits. Its demand was checked when it was placed, and its plan
+/// records what it holds.
 #[must_use]
 pub fn held(
     policies: &QuotaPolicies,

@@ -1,4 +1,4 @@
-//! Limits in the engine's words, and in the journal's.
+//! Converts limits into the engine's form and into the journal's.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,33 +8,34 @@ use trellis_api::quota_policy::QuotaEnforcement;
 use trellis_policies::quota::{Burnt, Draw as Drawing, Holder, LimitId, What};
 use trellis_scheduler::{Draw, Drawn, FlavorName, LimitName, ResourceName};
 
-/// The limits that a job draws on, as QuotaPolicies of some version say.
+/// The limits that a job counts against, from one version of the QuotaPolicies.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct JobLimits {
-    /// Of the policies.
+    /// Version of the policies.
     pub version: u64,
-    /// In their order.
+    /// The limits, in the order of the policies.
     pub draws: Vec<Drawing>,
-    /// Whose job it is taken for, where anybody knows.
+    /// The requester of the job, if known.
     pub requester: Option<String>,
 }
 
-/// How limits stand.
+/// Current usage of the limits.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LimitsReport {
-    /// What is held of each limit that some job draws on, in base units of the engine, and the most that may
-    /// be.
+    /// Usage of each limit that jobs count against, in base units of the engine, and the maximum.
     pub lines: BTreeMap<LimitId, (i128, Amount)>,
-    /// What was burnt of GPU-hours, by part of the window, and until when in seconds since 1970.
+    /// Used GPU-hours by part of the window, and the time until which they count, in seconds since
+    /// 1970.
     pub burnt: BTreeMap<LimitId, (i64, Vec<Burnt>)>,
-    /// Policies whose QuotaLedger cannot be read, and why: their GPU-hours count as burnt.
+    /// Policies whose QuotaLedger cannot be read, with the error: all their GPU-hours count as
+    /// used.
     pub unreadable_ledgers: BTreeMap<String, String>,
-    /// Limits of which what is held is not what is counted anew.
+    /// Limits whose recorded usage differs from a fresh count.
     pub wrong: BTreeSet<LimitId>,
 }
 
 impl LimitsReport {
-    /// GPU-seconds that are burnt of a limit.
+    /// Used GPU-seconds of a limit.
     #[must_use]
     pub fn burnt_seconds(&self, limit: &LimitId) -> i128 {
         let parts = self.burnt.get(limit).into_iter();
@@ -44,13 +45,13 @@ impl LimitsReport {
 }
 
 impl JobLimits {
-    /// In the engine's words.
+    /// The limits in the engine's form.
     #[must_use]
     pub fn draws(&self) -> Vec<Draw> {
         self.draws.iter().map(draw).collect()
     }
 
-    /// What is drawn on by pods that join a gang: they are none of the jobs that are counted.
+    /// The limits for pods that join a gang: they do not count as jobs.
     #[must_use]
     pub fn joining(&self) -> Self {
         let mut limits = self.clone();
@@ -66,7 +67,7 @@ pub fn name(limit: &LimitId) -> LimitName {
     LimitName::new(limit.to_string())
 }
 
-/// So much of what is limited, in the engine's base units, rounded down.
+/// An amount in the engine's base units, rounded down.
 #[must_use]
 pub fn base_units(what: &What, amount: Amount) -> i64 {
     match what {
@@ -78,7 +79,7 @@ pub fn base_units(what: &What, amount: Amount) -> i64 {
 fn draw(drawing: &Drawing) -> Draw {
     let limit = &drawing.limit;
     let max = match &limit.what {
-        // It is open or closed.
+        // The engine only knows whether this limit is open or closed.
         What::GpuHours => i64::MAX,
         what => base_units(what, drawing.max),
     };
@@ -87,7 +88,8 @@ fn draw(drawing: &Drawing) -> Draw {
         limit: name(limit),
         of: drawn(&limit.what),
         max: holds.then_some(max),
-        // One more who waits is always refused: there is nothing that it could wait for instead.
+        // A limit on waiting jobs always refuses: there is nothing that the job could wait for
+        // instead.
         refuses: drawing.enforcement == QuotaEnforcement::Deny || limit.what == What::QueuedJobs,
     }
 }
@@ -106,7 +108,7 @@ fn drawn(what: &What) -> Drawn {
     }
 }
 
-/// What a place is charged to, as its journal says it.
+/// The limits that a place is charged to, as the journal records them.
 #[must_use]
 pub fn planned(limits: &JobLimits) -> Vec<PlannedLimit> {
     let held = limits.draws.iter().map(|drawing| &drawing.limit);
@@ -131,7 +133,8 @@ pub fn planned(limits: &JobLimits) -> Vec<PlannedLimit> {
     .collect()
 }
 
-/// The limit that a journal names, and what its place draws on: it is counted, and holds nobody up.
+/// The limit that a journal names, and its usage in the engine: it is counted, but never delays a
+/// gang.
 #[must_use]
 pub fn limit_of(planned: &PlannedLimit) -> (LimitId, Draw) {
     let what = match planned.limit.as_str() {
@@ -157,7 +160,7 @@ pub fn limit_of(planned: &PlannedLimit) -> (LimitId, Draw) {
     (limit, draw)
 }
 
-/// The same as quota policies have it.
+/// The same limit in the form of the quota policies.
 #[must_use]
 pub fn counted(planned: &PlannedLimit) -> Drawing {
     Drawing {

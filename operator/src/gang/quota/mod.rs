@@ -1,5 +1,5 @@
-//! What QuotaPolicies say of one job, and what of a limit is burnt. The engine keeps the account of
-//! what is held.
+//! Applies QuotaPolicies to jobs, and counts used GPU-hours. The engine keeps the current usage of
+//! the limits.
 
 pub(crate) mod account;
 pub(crate) mod hours;

@@ -1,4 +1,4 @@
-//! Whether there is room for a job that nobody has placed yet, as the limits stand. Pure.
+//! Checks whether the limits have room for a job before it is placed. Pure.
 
 use trellis_policies::quota::{Draw, What};
 
@@ -7,11 +7,11 @@ use super::{Asked, LimitsReport, base_units};
 use crate::gang::engine;
 use trellis_api::quota_policy::QuotaEnforcement;
 
-/// Why a job is refused that asks for this, and draws on these limits: the first of those that
-/// deny and have no room. None: there is room, or nobody can tell before it has a place.
+/// Why a job with this demand and these limits is refused: the first limit that denies and has no
+/// room. None if there is room, or if that depends on the placement.
 ///
-/// Which flavor it gets is not known yet, nor whether it waits at all: limits of a flavor and of
-/// jobs that wait are left to the scheduler.
+/// The job's flavor is not known yet, nor whether it will wait. Limits of one flavor and limits of
+/// waiting jobs are left to the scheduler.
 #[must_use]
 pub fn no_room(draws: &[Draw], asked: &Asked, report: &LimitsReport) -> Option<String> {
     let deny = draws
@@ -48,7 +48,8 @@ pub fn no_room(draws: &[Draw], asked: &Asked, report: &LimitsReport) -> Option<S
     Some(format!("{why}: apply it again once there is room"))
 }
 
-/// How much of a limit it takes, in the engine's base units. None: that hangs on its place.
+/// Amount that the job adds to a limit, in the engine's base units. None if it depends on the
+/// placement.
 fn needs(what: &What, asked: &Asked) -> Option<i64> {
     match what {
         What::RunningJobs => Some(1),
@@ -57,7 +58,7 @@ fn needs(what: &What, asked: &Asked) -> Option<i64> {
             resource,
             ..
         } => {
-            // More than can be counted is refused before.
+            // A sum that overflows was refused before.
             let asked = (*asked.total.get(resource)?)?;
             Some(base_units(what, asked)).filter(|needs| *needs > 0)
         }
@@ -65,7 +66,7 @@ fn needs(what: &What, asked: &Asked) -> Option<i64> {
     }
 }
 
-/// Why a job that needs GPUs may not draw on a limit of GPU hours. None: it may, or needs none.
+/// Why a job that needs GPUs may not use a limit of GPU hours. None if it may, or needs no GPUs.
 fn burnt(draw: &Draw, asked: &Asked, report: &LimitsReport) -> Option<String> {
     if asked.gpus == 0 {
         return None;
@@ -116,7 +117,7 @@ mod tests {
         }
     }
 
-    /// What is said where so much of the limit is held, in base units.
+    /// The result if this amount of the limit is used, in base units.
     fn said(what: &What, used: i128, enforcement: QuotaEnforcement) -> Option<String> {
         let draw = draw(what.clone(), 16, enforcement);
         let mut report = LimitsReport::default();
@@ -146,7 +147,7 @@ mod tests {
         for enforcement in [Queue, Warn] {
             assert_eq!(said(&gpus, 99, enforcement), None);
         }
-        // What hangs on its place, and what it does not ask for.
+        // Limits that depend on the placement, and a resource that the job does not request.
         for what in [
             resource("nvidia.com/gpu", Some("a100")),
             What::QueuedJobs,

@@ -23,7 +23,7 @@ fn policy(uid: &str, version: i64) -> QuotaPolicy {
     .unwrap()
 }
 
-/// The ledger of the policy, as the watch shows it in that version.
+/// Stores the policy's ledger as the watch shows it in that version.
 fn write_ledger(quotas: &QuotaSet, version: i64, until: i64, entries: Value) {
     let ledger: QuotaLedger = serde_json::from_value(json!({
         "apiVersion": "trellis.dev/v1alpha1", "kind": "QuotaLedger",
@@ -50,14 +50,14 @@ fn resume(hours: &mut Hours, quotas: &QuotaSet, now: i64) {
     hours.resume(policies, |policy| quotas.account_of(policy), now);
 }
 
-/// The gate of Alice's limit, who holds so many GPUs.
+/// The gate of the limit of Alice, who holds so many GPUs.
 fn gate(hours: &mut Hours, quotas: &QuotaSet, gpus: i64, now: i64) -> Gate {
     let (_, policies) = quotas.active();
     let gates = hours.count(&policies, [(limit("alice"), gpus)], now);
     gates[0].1.clone()
 }
 
-/// The gate of a limit of 16 hours that are all burnt.
+/// The gate of a limit of 16 hours that are all used.
 fn burnt(until: i64) -> Gate {
     Some(Closure {
         why: "all 16 GPU hours are burnt".to_owned(),
@@ -85,13 +85,13 @@ fn at(hours: i64) -> i64 {
     START.saturating_add(hours.saturating_mul(3600))
 }
 
-/// The time until which a limit is closed is that of its numbers of now.
+/// The end of a closure is computed from the current limit.
 #[test]
 fn a_limit_that_is_raised_opens_at_the_time_of_its_new_number() {
     let quotas = quotas();
     let mut hours = Hours::default();
     gate(&mut hours, &quotas, 8, at(0));
-    // 24 hours are burnt of 16, then of 20.
+    // 24 hours are used: the limit is 16, then 20.
     let before = gate(&mut hours, &quotas, 8, at(3)).unwrap();
     let mut raised = policy("u", 2);
     raised.spec.limits.gpu_hours.as_mut().unwrap().limit = 20;
@@ -114,12 +114,12 @@ fn what_is_burnt_closes_the_limit_until_the_window_has_moved_on() {
             hours.next(&policies).map(|t| (t - START) / 3600),
         )
     };
-    // 8 GPUs burn 16 hours in two.
+    // 8 GPUs use 16 hours in two hours.
     assert_eq!(gate(8, 0), (None, Some(2)));
     assert_eq!(gate(8, 1), (None, Some(2)));
     let (closed, next) = gate(8, 2);
     assert_eq!((closed, next), (burnt(at(49)), Some(49)));
-    // What runs goes on, and the time is told anew once it has come.
+    // Jobs continue to run, and the time is computed again once it has come.
     assert_eq!(gate(8, 3).0, burnt(at(49)));
     assert_eq!(gate(0, 4).0, burnt(at(49)));
     assert_eq!(gate(0, 49).0, burnt(at(51)));
@@ -146,7 +146,7 @@ fn a_restart_forgets_nothing_and_what_ran_meanwhile_is_counted() {
     let (_, policies) = quotas.active();
     let mut anew = Hours::default();
     resume(&mut anew, &quotas, at(1));
-    // Nobody led for half an hour, and the job ran.
+    // There was no leader for half an hour, while the job ran.
     let half = at(1).saturating_add(1800);
     let gates = anew.count(&policies, [(limit("alice"), 8)], half);
     assert_eq!(gates, [(limit("alice"), None)]);
@@ -182,7 +182,7 @@ fn what_cannot_be_read_for_a_while_forgets_nothing() {
     assert_eq!(count(&policies, 8, 0), Some(false));
     let unreadable = [("p".to_owned(), "no".to_owned())];
     let broken = QuotaPolicies::load([], unreadable);
-    // Nothing starts meanwhile, and what runs burns on.
+    // Meanwhile no job starts, and running jobs use hours.
     assert_eq!(count(&broken, 8, 1), Some(false));
     assert_eq!(count(&policies, 8, 2), Some(true));
     assert_eq!(count(&broken, 0, 3), Some(true));
@@ -196,7 +196,7 @@ fn ledger_of_another_policy_of_that_name_is_ignored() {
     let mut hours = Hours::default();
     resume(&mut hours, &quotas, at(1));
     assert!(gate(&mut hours, &quotas, 0, at(1)).is_some());
-    // The policy is deleted and made anew: what was burnt under the one before is gone with it.
+    // The policy is deleted and created again: its usage is dropped.
     quotas.objects.observed(Key::new("", "p"), policy("v", 2));
     quotas.changed();
     resume(&mut hours, &quotas, at(1));
@@ -231,7 +231,7 @@ fn times_of_a_ledger_that_are_still_to_come_count_as_now() {
     );
     let mut hours = Hours::default();
     resume(&mut hours, &quotas, at(0));
-    // 8 GPUs burn the other 15 hours in less than two, though the ledger counts until later.
+    // 8 GPUs use the other 15 hours in less than two, although the ledger's time is later.
     assert_eq!(gate(&mut hours, &quotas, 8, at(0)), None);
     assert!(gate(&mut hours, &quotas, 0, at(2)).is_some());
     // The entry leaves the window like any other.
@@ -244,7 +244,7 @@ fn ledger_of_long_ago_is_read_at_once() {
     write_ledger(&quotas, 1, -377_000_000_000, json!([entry(0, "3600")]));
     let mut hours = Hours::default();
     resume(&mut hours, &quotas, at(0));
-    // The jobs may have run all the while.
+    // The jobs may have run all the time.
     assert!(gate(&mut hours, &quotas, 8, at(0)).is_some());
 }
 
@@ -257,17 +257,17 @@ fn ledger_that_cannot_be_read_closes_the_limit_until_it_is_corrected_or_deleted(
         resume(hours, &quotas, at(hour));
         gate(hours, &quotas, gpus, at(hour))
     };
-    // A user waits whose entry can be read, and one without an entry.
+    // Both users wait: the one whose entry can be read, and the one without an entry.
     assert_eq!(look(&mut hours, 8, 0), unreadable());
     assert!(hours.unreadable()["p"].contains("spec.entries[0].gpuSeconds"));
-    // Jobs that run burn on, and that counts with the ledger once it can be read.
+    // Running jobs use hours, which are added to the ledger once it can be read.
     assert_eq!(look(&mut hours, 8, 1), unreadable());
     write_ledger(&quotas, 2, at(0), json!([entry(at(0), "28799")]));
     assert_eq!(look(&mut hours, 0, 1), None);
     assert!(hours.unreadable().is_empty());
     assert_eq!(look(&mut hours, 8, 1), None);
     assert!(look(&mut hours, 8, 2).is_some());
-    // An operator that finds it deleted begins with nothing burnt.
+    // An operator that finds the ledger deleted starts from zero.
     let mut successor = Hours::default();
     write_ledger(&quotas, 3, at(0), json!([entry(at(0), "-5")]));
     assert_eq!(look(&mut successor, 0, 2), unreadable());
