@@ -14,30 +14,30 @@ use crate::gang::engine;
 use crate::gang::observed::{SlimClaimSpec, SlimPod};
 use unsupported::Unsupported;
 
-/// Labels that tell jobs and pods apart: what is known of one job's pod holds
-/// for another's without them.
+/// Labels that differ between jobs and pods. Facts about one job's pod hold for another job's pod
+/// that is equal without them.
 pub const OF_ONE_POD: [&str; 4] = [names::JOB, names::JOB_UID, names::INDEX, names::ATTEMPT];
 
-/// What one pod of a group asks of its node, after admission has had its say.
+/// Node requirements of one pod of a group, after admission.
 #[derive(Clone, Debug, Default)]
 pub struct Admitted {
-    /// What it takes of the node.
+    /// Resources that the pod requests.
     pub request: Resources,
-    /// Which nodes will do; where its volumes are is asked by their claims.
+    /// Which nodes the pod can run on, apart from where its volumes are.
     pub constraints: Constraints,
-    /// Claims that it mounts.
+    /// Claims that the pod mounts.
     pub claims: BTreeSet<String>,
-    /// What the claims of its own ask for, by volume: they come with it.
+    /// Specs of the pod's ephemeral claims, by volume.
     pub ephemeral: BTreeMap<String, SlimClaimSpec>,
-    /// Its labels, without those of [`OF_ONE_POD`].
+    /// Labels of the pod, without those of [`OF_ONE_POD`].
     pub labels: BTreeMap<String, String>,
-    /// What it asks for that is not evaluated: it must not be placed.
+    /// A requirement that the scheduler does not evaluate: the pod must not be placed.
     pub unsupported: Option<Unsupported>,
-    /// What core quotas see of it beside its request.
+    /// Fields of the pod that core quotas count, besides its request.
     pub counted: Counted,
 }
 
-/// The same to whoever places it: what quotas see changes no place.
+/// Equality for placement: the fields that quotas count do not matter.
 impl PartialEq for Admitted {
     fn eq(&self, other: &Self) -> bool {
         let Self {
@@ -67,19 +67,19 @@ impl PartialEq for Admitted {
 }
 
 impl Admitted {
-    /// The pod as it is sent: what is taken to be true before admission is asked.
+    /// The pod as Trellis sends it: the assumption before an answer of admission is known.
     #[must_use]
     pub fn unchanged(group: &CompiledGroup) -> Self {
         // The constraints are read from the very pod that would be created.
         let pod = group.pod(0, &PodPlacement::NOWHERE);
         let request = engine::request_of(group);
-        // Our pods' limits are their requests.
+        // The pods of a job have limits equal to their requests.
         let counted = Counted::of(request.clone(), &pod);
         Self::new(request, counted, &pod)
     }
 
-    /// The same without what the flavors of its place bring: in another place it
-    /// would not have it. What the group asks for itself stays.
+    /// The same without the tolerations of the place's flavors, which the pod would not have in
+    /// another place. The group's own tolerations stay.
     #[must_use]
     pub fn without(mut self, brought: &[Toleration], group: &CompiledGroup) -> Self {
         if brought.is_empty() {
@@ -93,7 +93,7 @@ impl Admitted {
         self
     }
 
-    /// What the API server's answer to a create says.
+    /// Reads the API server's answer to a create.
     ///
     /// # Errors
     /// If the answer is no pod.
@@ -119,8 +119,8 @@ impl Admitted {
         }
     }
 
-    /// What keeps the pod from being placed: what it asks for and nobody
-    /// evaluates, or a claim of which nothing is known. `sent` is the pod before admission.
+    /// Why the pod must not be placed: it has a requirement that the scheduler does not evaluate,
+    /// or mounts a claim that is not known. `sent` is the pod before admission.
     #[must_use]
     pub fn refusal(&self, sent: &Self, known: impl Fn(&str) -> bool) -> Option<Unsupported> {
         let strange = self.claims.iter().find(|claim| !known(claim));
@@ -143,7 +143,7 @@ fn claims(pod: &PodSpec) -> BTreeSet<String> {
     claims.map(|c| c.claim_name.clone()).collect()
 }
 
-/// What the claims ask for that are made with the pod, by volume.
+/// Specs of the claims that are created with the pod, by volume.
 fn ephemeral(pod: &PodSpec) -> BTreeMap<String, SlimClaimSpec> {
     let volumes = pod.volumes.iter().flatten();
     let own = volumes.filter_map(|volume| {
@@ -225,7 +225,7 @@ mod tests {
             ephemeral("2Gi").refusal(&own, |_| true).is_some(),
             "changed"
         );
-        // However it is written.
+        // The spelling of a quantity does not matter.
         assert_eq!(ephemeral("1024Mi").refusal(&own, |_| true), None);
         assert_eq!(ephemeral("1024Mi"), own);
     }
@@ -254,7 +254,7 @@ mod tests {
             effect: Some("NoSchedule".to_owned()),
             ..Toleration::default()
         };
-        // The second is the group's own as well.
+        // The group itself has the second toleration as well.
         let brought = [toleration("spot"), toleration("nvidia.com/gpu")];
         let at = PodPlacement {
             tolerations: &brought,
@@ -264,7 +264,7 @@ mod tests {
         let stored = Admitted::of(serde_json::to_value(&sent).unwrap()).unwrap();
         let without = stored.without(&brought, group);
         assert_eq!(without.constraints, Admitted::unchanged(group).constraints);
-        // What admission adds stays.
+        // Tolerations that admission adds stay.
         let mut changed = sent;
         let spec = changed.spec.as_mut().unwrap();
         spec.tolerations
@@ -277,7 +277,8 @@ mod tests {
         assert_eq!(keys, [names::OWN_NODE, "nvidia.com/gpu", "webhook"]);
     }
 
-    /// The cluster's default priority class, a sidecar with limits of its own, a runtime class.
+    /// Admission sets the cluster's default priority class, a sidecar with limits of its own, and a
+    /// runtime class.
     #[test]
     fn what_quotas_see_is_of_the_stored_pod_and_no_reason_to_place_it_anew() {
         let wish = crate::gang::fixtures::run(1);
@@ -302,7 +303,7 @@ mod tests {
             (cpu(&stored.request), cpu(&stored.counted.limits)),
             (98_000, 101_000)
         );
-        // What is planned to be created counts so.
+        // The plan's pods that are still to be created count in the same way.
         let job = wish.run().unwrap().job.compiled();
         let admitted = BTreeMap::from([(group.name().to_owned(), stored)]);
         let whole = OpenPlan::new("h", job, &admitted).whole();

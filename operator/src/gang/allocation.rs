@@ -1,5 +1,5 @@
-//! Devices that are to be had by dynamic resource allocation alone: a job that
-//! asks for one waits, and is told why. Pure.
+//! Devices that only dynamic resource allocation offers: a job that asks for one waits, and its
+//! message says why. Pure.
 
 use std::borrow::Borrow;
 
@@ -10,8 +10,7 @@ use super::request;
 use crate::gang::engine;
 use crate::gang::observed::{SlimDeviceClass, SlimNode};
 
-/// Why a gang waits, in the words of the API, and when that ends if room is kept
-/// for it.
+/// Why a gang waits, in the words of the API, and when it starts if room is reserved for it.
 #[must_use]
 pub fn told<C: Borrow<SlimDeviceClass>, N: Borrow<SlimNode>>(
     engine: &Engine,
@@ -24,9 +23,8 @@ pub fn told<C: Borrow<SlimDeviceClass>, N: Borrow<SlimNode>>(
     (reason, engine::with_reservation(engine, id, message))
 }
 
-/// What a certificate says, in the words of the API. Where no node matches for
-/// want of a device that no node advertises and a DeviceClass offers, that is
-/// the reason.
+/// The scheduler's explanation in the words of the API. If no node matches because no node
+/// advertises a device that a DeviceClass offers, that is the reason.
 #[must_use]
 pub fn words<C: Borrow<SlimDeviceClass>, N: Borrow<SlimNode>>(
     certificate: &Certificate,
@@ -55,7 +53,7 @@ pub fn words<C: Borrow<SlimDeviceClass>, N: Borrow<SlimNode>>(
     }
 }
 
-/// The first class by name that offers the resource.
+/// The first class, by name, that offers the resource.
 fn offer<C: Borrow<SlimDeviceClass>>(classes: &[C], resource: &ResourceName) -> Option<String> {
     let offering = classes.iter().map(Borrow::borrow);
     let names = offering
@@ -96,7 +94,7 @@ mod tests {
         .unwrap()
     }
 
-    /// Why a job waits that asks for so many thousandths of a core, and a GPU.
+    /// Explanation for a waiting job that asks for so many thousandths of a core, and for a GPU.
     fn waits(cpu: i64, classes: &[SlimDeviceClass], nodes: &[SlimNode]) -> (Reason, String) {
         let mut engine = Engine::new();
         engine.apply_queue(Queue::new(QueueName::new("default")));
@@ -131,7 +129,8 @@ mod tests {
         assert_eq!(waits(1_000, &[], &none).0, Reason::NoMatchingNodes);
         let others = [class("x", "x.example/y")];
         assert_eq!(waits(1_000, &others, &none).0, Reason::NoMatchingNodes);
-        // A device plugin advertises it elsewhere: that node is only kept from the job.
+        // A device plugin advertises the resource on another node, which only does not match the
+        // job.
         let some = [node("a", "0", false), node("b", "8", true)];
         assert_eq!(waits(1_000, &classes, &some).0, Reason::NoMatchingNodes);
         let small = [node("a", "8", false)];

@@ -1,23 +1,22 @@
-//! Why a gang waits, or is refused.
+//! Why a gang waits or is refused.
 
 use trellis_api::Reason;
 
-/// What the scheduler says about a gang that waits.
+/// Explanation for a gang that is not placed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Certificate {
     /// Why it waits.
     pub reason: Reason,
-    /// The same in words, with numbers.
+    /// The reason in words, with numbers.
     pub message: String,
-    /// It is refused for it, and does not merely wait.
+    /// True if the gang is refused, false if it waits.
     pub refused: bool,
-    /// It tells the numbers of now for a reason that was told before: this alone is worth a
-    /// write.
+    /// True if only the numbers differ from the explanation before: they alone are worth a write.
     pub is_renewed: bool,
 }
 
 impl Certificate {
-    /// That it waits.
+    /// Explanation for a gang that waits.
     #[must_use]
     pub fn waits(reason: Reason, message: String) -> Self {
         Self {
@@ -28,7 +27,7 @@ impl Certificate {
         }
     }
 
-    /// That it is refused.
+    /// Explanation for a gang that is refused.
     #[must_use]
     pub fn refuses(reason: Reason, message: String) -> Self {
         Self {
@@ -37,7 +36,7 @@ impl Certificate {
         }
     }
 
-    /// True if it says why the gang waits as another does, whatever the numbers.
+    /// True if both explanations have the same reason, whatever their numbers.
     #[must_use]
     pub fn has_reason_of(&self, other: &Self) -> bool {
         (self.reason, self.refused) == (other.reason, other.refused)

@@ -1,5 +1,5 @@
-//! The claims that a job mounts, found: where their volumes are, or why it
-//! waits. One rule and one wording for the controller and for `trellis plan`. Pure.
+//! Finds the claims that a job mounts: where their volumes are, or why the job waits. The
+//! controller and `trellis plan` share the rule and the wording. Pure.
 
 use std::collections::BTreeSet;
 
@@ -14,27 +14,27 @@ use crate::gang::observed::{SlimClaim, SlimClaimSpec};
 use crate::gang::volumes;
 use crate::gang::volumes::{Mounted, Volumes};
 
-/// What pods of a job mount, and the field that says so.
+/// A claim that the job's pods mount, and the field that names it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Wanted {
-    /// The field.
+    /// The field that names the claim.
     pub field: String,
-    /// What it is.
+    /// The claim.
     pub what: What,
 }
 
-/// What pods mount.
+/// A claim that pods mount.
 #[derive(Clone, Debug, PartialEq)]
 pub enum What {
-    /// A claim that is there, by its name.
+    /// An existing claim, by its name.
     Claim(String),
-    /// A claim of each pod's own.
+    /// An ephemeral claim of each pod.
     Ephemeral {
         /// The task group.
         group: String,
         /// The volume.
         volume: String,
-        /// What the claims ask for.
+        /// Spec of the claims.
         asked: Box<SlimClaimSpec>,
     },
 }
@@ -48,7 +48,7 @@ impl Wanted {
     }
 }
 
-/// All that the job's pods mount, at that stage or at any.
+/// All claims that the job's pods mount, at that stage or at any.
 pub fn mounted<'a>(
     job: &'a TrainingJobSpec,
     stage: Option<u32>,
@@ -68,7 +68,7 @@ pub fn mounted<'a>(
             all.extend(named.map(|claim| Wanted::claim(field, claim)));
         }
         let of_group = of_template(of.pod_template.as_ref(), &path);
-        // A volume of the group's own comes in the place of the profile's of that name.
+        // A volume of the group replaces the profile's volume of the same name.
         let names: BTreeSet<&str> = of_group.iter().map(|(_, v)| v.name.as_str()).collect();
         let inherited = of_profile
             .iter()
@@ -80,7 +80,7 @@ pub fn mounted<'a>(
     all
 }
 
-/// The claims that are there, of all that the job's pods mount.
+/// Names of the existing claims that the job's pods mount.
 pub fn names(
     job: &TrainingJobSpec,
     stage: Option<u32>,
@@ -94,7 +94,7 @@ pub fn names(
     names.collect()
 }
 
-/// Task groups with the volumes that each of their pods has for itself.
+/// Task groups with ephemeral volumes, and the names of those volumes.
 pub fn ephemeral(job: &TrainingJobSpec, profile: Option<&Profile>) -> Vec<(String, String)> {
     let wanted = mounted(job, None, profile.map(Profile::spec)).into_iter();
     let own = wanted.filter_map(|wanted| match wanted.what {
@@ -104,7 +104,7 @@ pub fn ephemeral(job: &TrainingJobSpec, profile: Option<&Profile>) -> Vec<(Strin
     own.collect()
 }
 
-/// That no node will do for whatever the job mounts.
+/// Volumes that no node reaches, for everything that the job mounts.
 pub fn nowhere(job: &TrainingJobSpec, profile: Option<&RuntimeProfileSpec>) -> Volumes {
     let mut volumes = Volumes::default();
     for wanted in mounted(job, None, profile) {
@@ -126,8 +126,8 @@ impl Volumes {
     }
 }
 
-/// A template's volumes, each with its field. One that breaks a rule has none: its job is
-/// refused before anybody looks for them.
+/// A template's volumes, each with its field. An invalid template has none, because its job is
+/// refused before its volumes are used.
 fn of_template(template: Option<&PodTemplate>, path: &str) -> Vec<(String, Volume)> {
     let spec = template.and_then(|template| template.decode().ok()?.spec);
     let volumes = spec.and_then(|spec| spec.volumes).unwrap_or_default();
@@ -152,12 +152,13 @@ fn wanted(field: &str, volume: &Volume, group: &str) -> Option<Wanted> {
     })
 }
 
-/// Where the volumes of all claims are that the job mounts at that stage, from 1; of those that are bound with their
-/// first pod, where they can be. A job that `is_placed` has what comes with its pods, or waits for
-/// it there: whether there is more of it is nothing to hold it up for.
+/// Where the volumes are of all claims that the job mounts at that stage, counted from 1. For a
+/// claim that is bound with its first pod: where its volume can be. If the job `is_placed`, its
+/// ephemeral claims have their volumes or wait for them in place, so a lack of volumes does not
+/// delay the job.
 ///
 /// # Errors
-/// The first claim that is not there, is going, or has no volume and can have none.
+/// The first claim that does not exist, is being deleted, or has no volume and can get none.
 pub fn find(
     job: &TrainingJobSpec,
     stage: u32,
@@ -189,11 +190,11 @@ pub fn find(
     Ok(found)
 }
 
-/// Where the volume of a claim is; of one that is bound with its first pod, where it can be.
+/// Where the volume of a claim is. For a claim that is bound with its first pod: where it can be.
 ///
 /// # Errors
-/// If it is not there, is going, or has no volume and can have none: the reason, and what is said
-/// after its name.
+/// If the claim does not exist, is being deleted, or has no volume and can get none: the reason,
+/// and the message that follows the claim's name.
 pub fn of_claim(name: &str, storage: &impl Storage) -> Result<Mounted, (Reason, String)> {
     let not_found = |what: &str| (Reason::ClaimNotFound, what.to_owned());
     let Some(claim) = storage.claim(name) else {
@@ -219,10 +220,10 @@ pub fn of_claim(name: &str, storage: &impl Storage) -> Result<Mounted, (Reason, 
     })
 }
 
-/// Where volumes can be provisioned for claims that come with their pods.
+/// Where volumes can be provisioned for ephemeral claims.
 ///
 /// # Errors
-/// Why they can have no volume, as far as their class and the volumes say.
+/// Why the claims can get no volume, as far as their class and the volumes tell.
 fn of_pods(volume: &str, asked: &SlimClaimSpec, storage: &impl Storage) -> Result<Mounted, String> {
     let claim = storage.asked(volume, asked);
     let class = match (storage.class(claim.class()), claim.class()) {
@@ -241,8 +242,8 @@ fn of_pods(volume: &str, asked: &SlimClaimSpec, storage: &impl Storage) -> Resul
             ));
         }
     };
-    // How many volumes that are there each node reaches is counted by nobody: a gang would be
-    // begun where there are too few.
+    // Existing volumes are not counted per node. A gang must not be committed where too few of them
+    // are reached, so only provisioning counts.
     let reach = binding::provisioned(&claim, &class).ok_or_else(|| {
         format!(
             "asks for StorageClass {:?}, which provisions none: name one that does, or mount a claim",
@@ -255,10 +256,10 @@ fn of_pods(volume: &str, asked: &SlimClaimSpec, storage: &impl Storage) -> Resul
     })
 }
 
-/// Where a claim can be bound that is to be bound with its first pod.
+/// Where a claim can be bound that is bound with its first pod.
 ///
 /// # Errors
-/// Why it has no volume, as far as it, its class and the volumes say.
+/// Why the claim has no volume, as far as it, its class and the volumes tell.
 fn unbound(claim: &SlimClaim, storage: &impl Storage) -> Result<Mounted, String> {
     if claim.status.phase == "Lost" {
         return Err(format!("has lost its volume {:?}", claim.spec.volume_name));

@@ -1,25 +1,26 @@
-//! Conditions of objects of which one thing is said.
+//! Conditions of objects that share one reason and message.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use k8s_openapi::jiff::Timestamp;
 use trellis_api::Reason;
 
-/// What is said of an object: all of its conditions bear it.
+/// Reason and message that all conditions of an object share.
 pub(crate) struct Said<'a> {
-    /// The generation that it is said of.
+    /// Generation of the object that was judged.
     pub(crate) generation: Option<i64>,
-    /// Why.
+    /// Reason.
     pub(crate) reason: Reason,
     /// The same in words.
     pub(crate) message: String,
-    /// What was said before.
+    /// Conditions before this change.
     pub(crate) before: &'a [Condition],
-    /// When it is said.
+    /// Time of this change.
     pub(crate) now: Timestamp,
 }
 
 impl Said<'_> {
-    /// The conditions, by type, and whether each holds. One that held before holds since then.
+    /// The conditions, by type and status. A condition whose status is unchanged keeps its
+    /// transition time.
     pub(crate) fn conditions(&self, holds: &[(&str, bool)]) -> Vec<Condition> {
         let condition = |(type_, holds): &(&str, bool)| {
             let status = if *holds { "True" } else { "False" };

@@ -1,4 +1,4 @@
-//! What a pod asks of its node besides room, in the engine's words.
+//! Node requirements of a pod besides resources, in the engine's form.
 
 use k8s_openapi::api::core::v1 as core;
 use trellis_scheduler::{
@@ -8,7 +8,7 @@ use trellis_scheduler::{
 
 use crate::gang::observed::SlimDaemonPodSpec;
 
-/// The constraints of a pod, those of its volumes and of other pods apart.
+/// The constraints of a pod, without those of its volumes and of other pods.
 #[must_use]
 pub fn of_pod(pod: &core::PodSpec) -> Constraints {
     let affinity = pod.affinity.as_ref().and_then(|a| a.node_affinity.as_ref());
@@ -82,8 +82,8 @@ fn of_affinity(affinity: Option<&core::NodeAffinity>) -> Constraints {
     }
 }
 
-/// The terms of a selector, of which one must match. Never empty: a selector
-/// without terms matches nothing, as an empty term does.
+/// The terms of a selector, of which one must match. Never empty: a selector without terms matches
+/// nothing, and neither does an empty term.
 #[must_use]
 pub fn terms(selector: &core::NodeSelector) -> Vec<NodeSelectorTerm> {
     let terms: Vec<_> = selector.node_selector_terms.iter().map(term).collect();
@@ -111,7 +111,7 @@ fn expression(e: &core::NodeSelectorRequirement) -> Expression {
         "DoesNotExist" => Operator::DoesNotExist,
         "Gt" => Operator::Gt,
         "Lt" => Operator::Lt,
-        // An unknown operator has been refused; `In` without values matches nothing.
+        // An unknown operator was rejected before; `In` without values matches nothing.
         _ => Operator::In,
     };
     Expression {
@@ -121,7 +121,7 @@ fn expression(e: &core::NodeSelectorRequirement) -> Expression {
     }
 }
 
-/// The effect of a taint. None for one that we do not know.
+/// The effect of a taint. None if it is unknown.
 #[must_use]
 pub fn effect(word: &str) -> Option<TaintEffect> {
     match word {
@@ -132,15 +132,14 @@ pub fn effect(word: &str) -> Option<TaintEffect> {
     }
 }
 
-/// What a pod tolerates and chooses nodes by.
+/// Tolerations of a pod that matter to the choice of nodes.
 fn tolerations<'a>(all: impl IntoIterator<Item = &'a core::Toleration>) -> Vec<Toleration> {
     let chosen = all.into_iter().filter(|t| !is_default(t));
     chosen.filter_map(toleration).collect()
 }
 
-/// A toleration in the engine's words. None for what tolerates nothing that we
-/// know: an operator or effect of another version (Lt and Gt of
-/// `TaintTolerationComparisonOperators` are off by default up to 1.37).
+/// A toleration in the engine's form. None if it tolerates nothing, because its operator or effect
+/// is unknown (Lt and Gt of `TaintTolerationComparisonOperators` are off by default up to 1.37).
 #[must_use]
 pub fn toleration(t: &core::Toleration) -> Option<Toleration> {
     let operator = match t.operator.as_deref().unwrap_or_default() {
@@ -161,10 +160,9 @@ pub fn toleration(t: &core::Toleration) -> Option<Toleration> {
     })
 }
 
-/// What `DefaultTolerationSeconds` adds to every pod (its documentation is in
-/// kubernetes/plugin/pkg/admission/defaulttolerationseconds). It lets a pod
-/// stay for a while on a node that goes away, and chooses none: nothing is
-/// placed on a node that is not ready.
+/// Tolerations that `DefaultTolerationSeconds` adds to every pod (see
+/// kubernetes/plugin/pkg/admission/defaulttolerationseconds). They let a pod stay for a while on a
+/// node that fails. They do not matter to placement: no pod is placed on a node that is not ready.
 fn is_default(t: &core::Toleration) -> bool {
     let of_node = matches!(
         t.key.as_deref(),

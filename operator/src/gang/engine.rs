@@ -1,4 +1,4 @@
-//! From Kubernetes' words to the engine's, and back.
+//! Converts between Kubernetes objects and the engine's types.
 
 mod member;
 mod planned;
@@ -29,22 +29,22 @@ pub use member::{Member, leaver, surplus_id, surplus_key, whose};
 pub use planned::{flavors, placement};
 pub use queue::{decayed, flavor, memory, quantity, queue, topology};
 
-/// When a gang is placed, beside what it is.
+/// State of a gang's attempt that its spec does not hold.
 #[derive(Clone, Debug, Default)]
 pub struct Ticket {
-    /// Its place in the queue.
+    /// Submission time, which orders the queue.
     pub submitted: Timestamp,
-    /// Not placed before.
+    /// Earliest time of the placement.
     pub not_before: Option<Timestamp>,
-    /// It had to make room before.
+    /// True if the gang was preempted before.
     pub preempted: bool,
-    /// It has nobody leave by its priority.
+    /// True if the gang does not preempt gangs of lower priority.
     pub never_preempts: bool,
-    /// Nodes that it keeps away from.
+    /// Nodes that the gang avoids.
     pub excluded: Vec<String>,
-    /// Where the volumes of the claims that it mounts are.
+    /// Where the volumes are of the claims that the gang mounts.
     pub volumes: Volumes,
-    /// What anti-affinity of other pods keeps its pods out of, by group.
+    /// Label domains that anti-affinity of other pods closes to the gang's pods, by group.
     pub kept_out: BTreeMap<String, BTreeSet<LabelDomain>>,
 }
 
@@ -54,7 +54,7 @@ pub fn id(job: &Key) -> GangId {
     GangId::new(job.to_string())
 }
 
-/// The job of an engine's gang.
+/// The job of an engine gang.
 #[must_use]
 pub fn job_of(id: &GangId) -> Key {
     whose(id).0
@@ -72,8 +72,8 @@ pub fn time(at: Timestamp) -> Time {
     Time::from_millis(at.as_millisecond())
 }
 
-/// The engine's form of a compiled job. `actual` is what admission makes of a
-/// pod, by group, where that is known.
+/// The engine's form of a compiled job. `actual` holds the pods after admission, by group, where
+/// they are known.
 #[must_use]
 pub fn gang(job: &CompiledJob, ticket: &Ticket, actual: &BTreeMap<String, Admitted>) -> Gang {
     let key = Key::new(job.job().namespace(), job.job().name());
@@ -116,8 +116,8 @@ pub fn gang(job: &CompiledJob, ticket: &Ticket, actual: &BTreeMap<String, Admitt
     }
 }
 
-/// The engine's form of a pod beyond the gang of a compiled job: of an elastic group, with the
-/// flavors that its gang was given by this plan. None: the job has no such group.
+/// The engine's form of a surplus pod of an elastic group, with the flavors that the plan gave to
+/// its gang. None if the job has no such group.
 #[must_use]
 pub fn surplus(
     job: &CompiledJob,
@@ -160,8 +160,8 @@ pub fn surplus(
     })
 }
 
-/// How long a gang holds its place at most: it starts, runs and stops. None
-/// where it may run for ever.
+/// Longest time for which a gang holds its place: it starts, runs and stops. None if it may run for
+/// ever.
 fn runtime(spec: &TrainingJobSpec) -> Option<Duration> {
     let deadlines = spec.deadlines.as_ref()?;
     let active = seconds(deadlines.active_seconds?);
@@ -170,12 +170,12 @@ fn runtime(spec: &TrainingJobSpec) -> Option<Duration> {
     Some(startup.saturating_add(active).saturating_add(grace))
 }
 
-/// What is less than nothing is nothing.
+/// Negative values count as zero.
 pub(super) fn seconds(seconds: i64) -> Duration {
     Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
 }
 
-/// The engine's form of a request for closeness. None: it names no level, which validation refuses.
+/// The engine's form of a topology request. None if it names no level, which validation rejects.
 pub(super) fn topology_request(
     request: &trellis_api::topology::TopologyRequest,
 ) -> Option<TopologyRequest> {
@@ -189,15 +189,13 @@ pub(super) fn topology_request(
     }
 }
 
-/// A gang as its PodGroup says it: enough to charge a place that it has
-/// already, and to say who may take it away. What admission added to its pods,
-/// their constraints, how long it runs and its place in the queue are not in
-/// there.
+/// A gang as its PodGroup describes it: enough to charge its place and to decide which gangs may
+/// preempt it. Changes by admission, constraints, runtime and place in the queue are not known.
 #[must_use]
 pub fn of_pod_group(job: &Key, group: &PodGroup) -> Gang {
     let request = |member: &PodGroupMember| -> Resources {
         let amounts = member.resources.iter().map(|(name, quantity)| {
-            // What is no quantity fills the node, as in `request`.
+            // A quantity that does not parse fills the node, as in `request`.
             let units = quantity
                 .amount()
                 .map_or(i64::MAX, |amount| base_units(name, amount).max(0));
@@ -216,7 +214,7 @@ pub fn of_pod_group(job: &Key, group: &PodGroup) -> Gang {
         )
     };
     let spec = &group.spec;
-    // Of a place, what it was had with: the spec may have been edited since.
+    // A placed gang has the values of its plan: the spec may have been edited since.
     let plan = group.status.as_ref().and_then(|s| s.plan.as_ref());
     let queue = plan.and_then(|p| p.queue.as_deref());
     let queue = QueueName::new(queue.unwrap_or(&spec.queue_name));
@@ -231,7 +229,7 @@ pub fn of_pod_group(job: &Key, group: &PodGroup) -> Gang {
     }
 }
 
-/// What one pod of the group asks for before admission has had its say.
+/// Request of one pod of the group, before admission.
 #[must_use]
 pub fn request_of(group: &CompiledGroup) -> Resources {
     group
@@ -278,7 +276,7 @@ fn task_group(
         .flat_map(|mounted| &mounted.reach)
         .cloned()
         .collect();
-    // The same for all who mount the like: the engine looks at the nodes once.
+    // Sorted and deduplicated, so that gangs with equal volumes share one scan of the nodes.
     volumes.sort_unstable();
     volumes.dedup();
     let constraints = Constraints {
@@ -309,7 +307,7 @@ fn task_group(
     }
 }
 
-/// The engine's form of a node, with all that it offers.
+/// The engine's form of a node, with all its allocatable resources.
 #[must_use]
 pub fn node(node: &SlimNode, unhealthy: &Unhealthy) -> Node {
     let name = node.metadata.name.as_deref().unwrap_or_default();
@@ -322,7 +320,7 @@ pub fn node(node: &SlimNode, unhealthy: &Unhealthy) -> Node {
             .map(|t| Taint {
                 key: t.key.clone(),
                 value: t.value.clone().unwrap_or_default(),
-                // An effect that we do not know keeps pods away.
+                // A taint with an unknown effect keeps pods away.
                 effect: constraints::effect(&t.effect).unwrap_or(TaintEffect::NoSchedule),
             })
             .collect(),
@@ -333,7 +331,7 @@ pub fn node(node: &SlimNode, unhealthy: &Unhealthy) -> Node {
     }
 }
 
-/// Why a gang is asked by another to leave, in the words of the API. None: by no other.
+/// Why another gang preempts this one, in the words of the API. None if no gang does.
 #[must_use]
 pub fn because(because: trellis_scheduler::Because) -> Option<Because> {
     match because {
@@ -345,7 +343,7 @@ pub fn because(because: trellis_scheduler::Because) -> Option<Because> {
     }
 }
 
-/// Why a gang waits, and when that ends if room is kept for it.
+/// Why a gang waits, and when it starts if room is reserved for it.
 #[must_use]
 pub(super) fn with_reservation(engine: &Engine, id: &GangId, message: String) -> String {
     match engine.reservation(id).map(|kept| kept.start) {

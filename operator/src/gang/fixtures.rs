@@ -1,4 +1,4 @@
-//! What the tests of the scheduler have in common.
+//! Fixtures for the tests of the scheduler.
 
 mod shelf;
 
@@ -37,12 +37,12 @@ pub(crate) fn policies() -> Arc<Policies> {
     )
 }
 
-/// What the job "team-a/llm" with this spec is compiled into.
+/// Compiles the job "team-a/llm" with this spec.
 pub(crate) fn compiled(spec: serde_json::Value) -> CompiledJob {
     compiled_as("llm", "team-a", spec)
 }
 
-/// What the job of that name and namespace with this spec is compiled into.
+/// Compiles a job of that name and namespace with this spec.
 pub(crate) fn compiled_as(name: &str, namespace: &str, spec: serde_json::Value) -> CompiledJob {
     let job: TrainingJob = serde_json::from_value(json!({
         "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
@@ -61,12 +61,12 @@ pub(crate) fn compiled_as(name: &str, namespace: &str, spec: serde_json::Value) 
     compile(job, surroundings, &Arc::default())
 }
 
-/// The wish that an attempt of the job "team-a/llm", whose uid is "mine", runs.
+/// The wish to run an attempt of the job "team-a/llm" with uid "mine".
 pub(crate) fn run(attempt: i64) -> Wish {
     run_with(attempt, json!({}))
 }
 
-/// A spec of one pod that has a node for itself, with more fields.
+/// A spec of one pod that fills its node, with these additional fields.
 pub(crate) fn spec_with(more: serde_json::Value) -> serde_json::Value {
     let mut spec = json!({"taskGroups": [{"name": "worker", "gpus": 8, "image": "train:1",
         "resources": {"limits": {"cpu": "96", "memory": "1Ti"}}}]});
@@ -75,7 +75,7 @@ pub(crate) fn spec_with(more: serde_json::Value) -> serde_json::Value {
     spec
 }
 
-/// The same as [`run`], of a job with more fields in its spec.
+/// As [`run`], for a job with these additional spec fields.
 pub(crate) fn run_with(attempt: i64, more: serde_json::Value) -> Wish {
     let queue: QueueSpec = serde_json::from_value(json!({"namespaceSelector": {}})).unwrap();
     let facts = Facts {

@@ -1,4 +1,4 @@
-//! What the pods of a gang get from the flavors that it is given.
+//! Applies flavors to the pods of a gang.
 
 use std::collections::BTreeMap;
 
@@ -10,37 +10,37 @@ use trellis_scheduler::{FlavorName, GroupFlavors, Placement};
 /// The place of a whole gang.
 #[derive(Clone, Debug, Default)]
 pub struct Place {
-    /// Where its pods go.
+    /// Nodes of the gang's pods.
     pub placement: Placement,
-    /// What its task groups get there.
+    /// Flavors and tolerations of its task groups.
     pub groups: Vec<PlannedGroup>,
-    /// The limits that it is charged to.
+    /// The limits that the place is charged to.
     pub limits: Vec<PlannedLimit>,
-    /// Whose job it is, where anybody knows.
+    /// The requester of the job, if known.
     pub requester: Option<String>,
-    /// Version of the QuotaPolicies by which it was found.
+    /// Version of the QuotaPolicies that the placement obeys.
     pub quotas: u64,
 }
 
-/// What each flavor brings, as the engine was told: of what the watch has shown
-/// since, the engine's decisions know nothing.
+/// Tolerations of each flavor, in the version that the engine knows. The engine's decisions do not
+/// depend on newer events of the watch.
 #[derive(Debug, Default)]
 pub struct Flavors(BTreeMap<FlavorName, Vec<Toleration>>);
 
 impl Flavors {
-    /// Takes a flavor as it is now.
+    /// Stores a flavor.
     pub fn apply(&mut self, name: FlavorName, spec: &ResourceFlavorSpec) {
         let tolerations = spec.tolerations.iter().map(trellis_compiler::toleration);
         self.0.insert(name, tolerations.collect());
     }
 
-    /// The flavor is gone.
+    /// Removes a flavor.
     pub fn delete(&mut self, name: &FlavorName) {
         self.0.remove(name);
     }
 
-    /// What the task groups of a placed gang get. Those that are given no flavor
-    /// are left out.
+    /// Flavors and tolerations of the task groups of a placed gang. Groups without a flavor are
+    /// left out.
     #[must_use]
     pub fn planned(&self, groups: &[GroupFlavors]) -> Vec<PlannedGroup> {
         let given = groups.iter().filter(|g| !g.flavors.is_empty());
@@ -66,7 +66,7 @@ impl Flavors {
     }
 }
 
-/// What the pods of one task group tolerate because of their flavors.
+/// Tolerations that the pods of one task group get from their flavors.
 #[must_use]
 pub fn tolerations<'a>(groups: &'a [PlannedGroup], group: &str) -> &'a [Toleration] {
     let found = groups.iter().find(|g| g.name == group);

@@ -1,4 +1,4 @@
-//! Why a job does not start: the one answer of all who judge a job before it is placed.
+//! Why a job does not start: the common result of all checks before placement.
 
 use trellis_api::Reason;
 use trellis_api::job::JobPhase;
@@ -7,19 +7,19 @@ use trellis_policies::cedar::NotAuthorized;
 use super::lookup::Missing;
 use crate::gang::unsupported::Unsupported;
 
-/// Why a job does not start, as its status bears it.
+/// Why a job does not start, as its status reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Held {
     /// Refused, Waiting or Blocked.
     pub phase: JobPhase,
-    /// Why.
+    /// The reason.
     pub reason: Reason,
-    /// The same in words.
+    /// The reason in words.
     pub message: String,
 }
 
 impl Held {
-    /// Until it changes, or what refuses it does.
+    /// Refuses the job until it changes, or the rule that refuses it.
     pub(crate) const fn refused(reason: Reason, message: String) -> Self {
         Self {
             phase: JobPhase::Refused,
@@ -28,7 +28,7 @@ impl Held {
         }
     }
 
-    /// Until what it waits for is there.
+    /// Keeps the job waiting until an object that it needs exists.
     pub(crate) const fn waits(reason: Reason, message: String) -> Self {
         Self {
             phase: JobPhase::Waiting,
@@ -37,7 +37,7 @@ impl Held {
         }
     }
 
-    /// Until somebody acts.
+    /// Blocks the job until a user acts.
     pub(crate) const fn blocked(reason: Reason, message: String) -> Self {
         Self {
             phase: JobPhase::Blocked,
@@ -46,7 +46,7 @@ impl Held {
         }
     }
 
-    /// True if it stays so until the job changes, or what refuses it.
+    /// True if only a change of the job, or of the rule that refuses it, can end this.
     pub(crate) fn is_refused(&self) -> bool {
         self.phase == JobPhase::Refused
     }
@@ -59,14 +59,16 @@ impl From<Missing> for Held {
 }
 
 impl From<Unsupported> for Held {
-    /// What nobody evaluates is refused until the job or its profile changes.
+    /// A requirement that the scheduler does not evaluate refuses the job until the job or its
+    /// profile changes.
     fn from(unsupported: Unsupported) -> Self {
         Self::refused(unsupported.reason, unsupported.message)
     }
 }
 
 impl From<&NotAuthorized> for Held {
-    /// What is denied is refused until the job or a policy changes; what nobody can decide waits.
+    /// A denial refuses the job until the job or a policy changes. A decision that is not possible
+    /// yet keeps it waiting.
     fn from(not: &NotAuthorized) -> Self {
         let held = match not {
             NotAuthorized::Denied(_) => Self::refused,

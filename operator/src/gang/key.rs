@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use kube::api::ObjectMeta;
 
-/// Namespace and name. Of a cluster-wide object the namespace is empty.
+/// Namespace and name. The namespace is empty for a cluster-wide object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
     /// Namespace, empty for cluster-wide kinds.

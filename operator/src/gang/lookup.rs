@@ -1,5 +1,5 @@
-//! What a job names, found: its queue, its priority and its profile. One rule and one
-//! wording for the controller and for `trellis plan`. Pure.
+//! Finds what a job names: its queue, its priority and its profile. The controller and `trellis
+//! plan` share the rule and the wording. Pure.
 
 mod profile;
 mod queue_resources;
@@ -16,20 +16,20 @@ use trellis_policies::selects;
 pub use profile::{KnownProfile, profile, several_defaults};
 pub use queue_resources::{placed_resources, queue_resources};
 
-/// Queues that are named to someone who has named a wrong one.
+/// Number of queues that a message suggests.
 const SHOWN: usize = 5;
 
-/// What a job names and nobody has: it waits until it is there.
+/// A named object does not exist: the job waits for it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Missing {
-    /// Why the job waits.
+    /// The reason.
     pub reason: Reason,
-    /// The same in words: the field, the rule and the fix.
+    /// The reason in words: the field, the rule and the fix.
     pub message: String,
 }
 
-/// The watch has not shown the namespace: whether a label is absent, nobody can say.
+/// The watch has not shown the namespace: its labels are unknown.
 #[must_use]
 pub fn unseen_namespace(namespace: &str) -> Missing {
     Missing {
@@ -40,14 +40,13 @@ pub fn unseen_namespace(namespace: &str) -> Missing {
     }
 }
 
-/// The queue of that name, which is the job's own, else the default of its namespace, by the
-/// namespace's labels. Of several defaults the one whose selector asks for most,
-/// so that `{}` is what is left over; where they ask for as much, the first by
-/// name: which it is must not depend on who asks.
+/// The queue that the job names, else the default of its namespace, by the namespace's labels. If
+/// there are several defaults, the one whose selector has most requirements wins, so that `{}` is
+/// the last resort; ties go to the first by name, so that the result does not depend on the caller.
 ///
 /// # Errors
-/// If it names none that exists, or one that jobs do not go to and that policy would
-/// deny; or names none and there is no default.
+/// If the job names a queue that does not exist, or one that has queues below it and does not
+/// select the namespace; or if the job names none and there is no default.
 pub fn queue<Q: Borrow<TrainingQueue>>(
     name: Option<&str>,
     namespace_labels: &BTreeMap<String, String>,
@@ -71,8 +70,8 @@ pub fn queue<Q: Borrow<TrainingQueue>>(
         ) {
             return Ok(found);
         }
-        // Policy denies it. If it were to select the namespace, that would not help
-        // where jobs go to those below it.
+        // Policies deny the queue. To let it select the namespace would not help if jobs go to the
+        // queues below it.
         let all = all();
         let is_parent = |q: &Q| q.borrow().spec.parent_name.as_deref() == Some(name);
         if !all.iter().any(is_parent) {
@@ -106,8 +105,7 @@ pub fn queue<Q: Borrow<TrainingQueue>>(
         })
 }
 
-/// The queues that jobs of a namespace may name, the first of them: ` (this
-/// namespace may use "a", "b")`.
+/// The first queues that jobs of a namespace may name: ` (this namespace may use "a", "b")`.
 fn usable<Q: Borrow<TrainingQueue>>(
     all: &[Q],
     namespace_labels: &BTreeMap<String, String>,
@@ -133,7 +131,7 @@ fn usable<Q: Borrow<TrainingQueue>>(
     }
 }
 
-/// What a selector asks of labels: 0 for `{}`.
+/// Number of requirements of a selector: 0 for `{}`.
 pub(crate) fn requirements(selector: Option<&LabelSelector>) -> usize {
     selector.map_or(0, |selector| {
         let labels = selector.match_labels.as_ref().map_or(0, BTreeMap::len);
@@ -146,14 +144,13 @@ fn value_of(class: &PriorityClass) -> i32 {
     class.value.unwrap_or(0)
 }
 
-/// True if who is of that class waits without having others leave by its priority.
+/// True if gangs of that class do not preempt gangs of lower priority.
 #[must_use]
 pub fn never_preempts(class: &PriorityClass) -> bool {
     class.preemption_policy.as_deref() == Some("Never")
 }
 
-/// True if the job waits without having others leave by its priority: so says its PriorityClass. Of
-/// one that names none that exists nothing is said.
+/// True if the job's PriorityClass forbids preemption. False if the class does not exist.
 pub fn job_never_preempts<C: Borrow<PriorityClass>>(
     job: &TrainingJobSpec,
     get: impl FnOnce(&str) -> Option<C>,
@@ -163,11 +160,11 @@ pub fn job_never_preempts<C: Borrow<PriorityClass>>(
     class.is_some_and(|class| never_preempts(class.borrow()))
 }
 
-/// The PriorityClass that the job's priority comes from: its own class, else the cluster's default
-/// (of several the lowest, as Kubernetes has it), if there is one.
+/// The PriorityClass of the job: the one that it names, else the cluster's default, if there is
+/// one. If there are several defaults, the lowest wins, as in Kubernetes.
 ///
 /// # Errors
-/// If it names none that exists.
+/// If the job names a class that does not exist.
 fn priority_class<C: Borrow<PriorityClass>>(
     job: &TrainingJobSpec,
     get: impl FnOnce(&str) -> Option<C>,
@@ -187,7 +184,7 @@ fn priority_class<C: Borrow<PriorityClass>>(
     let default = all()
         .into_iter()
         .filter(|c| c.borrow().global_default == Some(true))
-        // By name where values are equal, so that who lists first does not matter.
+        // Equal values are ordered by name, so that the order of the list does not matter.
         .min_by(|a, b| {
             let of = |c: &C| (value_of(c.borrow()), c.borrow().metadata.name.clone());
             of(a).cmp(&of(b))
@@ -195,10 +192,10 @@ fn priority_class<C: Borrow<PriorityClass>>(
     Ok(default)
 }
 
-/// That class by name, and the priority: of none 0.
+/// The name of the class and the priority, which is 0 without a class.
 ///
 /// # Errors
-/// If it names none that exists.
+/// If the job names a class that does not exist.
 pub fn priority<C: Borrow<PriorityClass>>(
     job: &TrainingJobSpec,
     get: impl FnOnce(&str) -> Option<C>,
@@ -218,7 +215,7 @@ pub fn services(job: &TrainingJobSpec) -> impl Iterator<Item = &str> {
     })
 }
 
-/// True if the namespace holds its pods to Pod Security "restricted".
+/// True if the namespace enforces Pod Security "restricted".
 #[must_use]
 pub fn enforces_restricted(namespace_labels: &BTreeMap<String, String>) -> bool {
     namespace_labels
@@ -292,7 +289,8 @@ mod tests {
             some.ends_with("(this namespace may use \"a\", \"b\")"),
             "{some}"
         );
-        // A queue with others below it: to have it select the namespace is no way out.
+        // A queue with queues below it: the message does not suggest to let it select the
+        // namespace.
         there[0].spec.namespace_selector = None;
         let below = named("lab", &there);
         assert!(below.contains("has queues below it"), "{below}");
@@ -300,7 +298,7 @@ mod tests {
             below.ends_with("(this namespace may use \"a\", \"b\")"),
             "{below}"
         );
-        // Any other that does not select the namespace is found: policy denies it.
+        // Any other queue that does not select the namespace is found: policies deny it.
         there[2].spec.namespace_selector = None;
         assert_eq!(
             find_queue(&spec(json!({"queueName": "b"})), &there).unwrap(),

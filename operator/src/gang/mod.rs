@@ -1,10 +1,10 @@
-//! One gang: what is observed of it, and what is to be done about it next. Pure: it reads no
+//! One gang: its observed state, and the decision about its next step. Pure: the module reads no
 //! cluster and writes nothing.
 //!
-//! `observed` is what Trellis reads of the cluster's objects. `lookup`, `claims` and `quota` find
-//! what a job names. `lifecycle` says what a TrainingJob is and wants next, `keeper` what its gang
-//! needs, `external` the same of pods of other controllers. `journal` is the record in the PodGroup,
-//! `engine` puts gangs into the engine's words.
+//! `observed` holds the parts of the cluster's objects that Trellis reads. `lookup`, `claims` and
+//! `quota` find what a job names. `lifecycle` evaluates a TrainingJob, `keeper` decides the next
+//! step for its gang, and `external` does the same for pods of other controllers. `journal` is the
+//! record in the PodGroup, and `engine` converts gangs into the engine's form.
 
 pub mod admitted;
 pub mod allocation;

@@ -1,4 +1,4 @@
-//! What anti-affinity of pods that are not ours keeps a gang's pods out of. Pure.
+//! Topology domains that anti-affinity of other schedulers' pods closes to a gang's pods. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use crate::gang::observed::{Repelled, Repulsion, Repulsions};
 
 type Labels = BTreeMap<String, String>;
 
-/// A gang, as anti-affinity of others looks at it.
+/// A gang, as other pods' anti-affinity sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct Neighbour<'a> {
     job: &'a CompiledJob,
@@ -19,8 +19,7 @@ pub struct Neighbour<'a> {
 }
 
 impl<'a> Neighbour<'a> {
-    /// The gang of a job. `actual` is what admission makes of a pod, by group,
-    /// where that is known.
+    /// The gang of a job. `actual` holds the pods after admission, by group, where they are known.
     #[must_use]
     pub fn new(
         job: &'a CompiledJob,
@@ -34,14 +33,14 @@ impl<'a> Neighbour<'a> {
         }
     }
 
-    /// What each group is kept out of. `label` is the value of a node's label.
+    /// Domains that are closed to each group. `label` returns the value of a node's label.
     #[must_use]
     pub fn kept_out(
         &self,
         repulsions: &Repulsions,
         label: impl Fn(&str, &str) -> Option<String>,
     ) -> BTreeMap<String, BTreeSet<LabelDomain>> {
-        // Nearly always nothing: then no pod is looked at.
+        // Usually no term applies to the namespace: then no pod is checked.
         if !repulsions.concern(self.job.job().namespace(), self.namespace_labels) {
             return BTreeMap::new();
         }
@@ -52,7 +51,7 @@ impl<'a> Neighbour<'a> {
         groups.filter(|(_, domains)| !domains.is_empty()).collect()
     }
 
-    /// True if the term keeps one of the groups out.
+    /// True if the term keeps one of the groups out of a domain.
     #[must_use]
     pub fn is_kept_out_by(&self, repulsion: &Repulsion) -> bool {
         repulsion.is_of_namespace(self.job.job().namespace(), self.namespace_labels)
@@ -69,7 +68,7 @@ impl<'a> Neighbour<'a> {
         }
     }
 
-    /// The labels of each group's pods, with those that admission adds.
+    /// The labels of each group's pods, including those that admission adds.
     fn groups(&self) -> impl Iterator<Item = (&'a str, Labels)> {
         let actual = self.actual;
         self.job.groups().iter().map(move |group| {

@@ -1,9 +1,9 @@
-//! JSON merge patches (RFC 7386): only what differs, what is gone as null.
+//! JSON merge patches (RFC 7386): only the differences, with null for fields that are gone.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// The patch that makes `after` of `before`.
+/// The patch that turns `before` into `after`.
 ///
 /// ```
 /// use serde_json::json;
@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 /// ```
 #[must_use]
 pub fn between<T: Serialize>(before: &T, after: &T) -> Value {
-    // Our own types always serialize; if one did not, nothing would be patched.
+    // Types of the API always serialize; if one did not, nothing would be patched.
     let before = serde_json::to_value(before).unwrap_or_default();
     let after = serde_json::to_value(after).unwrap_or_default();
     match (before, after) {

@@ -1,4 +1,4 @@
-//! What a pod asks of its node, as the kubelet counts it.
+//! Request of a pod, as the kubelet counts it.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +8,8 @@ use trellis_scheduler::{ResourceName, Resources};
 
 use crate::gang::observed::{SlimContainer, SlimContainerStatus, SlimNode, SlimPod};
 
-/// Base units of a resource: thousandths of a core, bytes, or a count. What is
-/// no quantity counts as more than any node has: nothing is placed beside it.
+/// Base units of a resource: thousandths of a core, bytes, or a count. A quantity that does not
+/// parse counts as more than any node has, so that no pod is placed beside it.
 fn base_units(resource: &str, quantity: &str) -> i64 {
     let Ok(amount) = Quantity::new(quantity).amount() else {
         return i64::MAX;
@@ -45,8 +45,8 @@ fn sums(quantities: &BTreeMap<String, RawQuantity>) -> Sums {
         .collect()
 }
 
-/// One of the amounts of a container: what it asks for, what it is limited to,
-/// what the kubelet has set aside, what it runs with.
+/// One kind of amount of a container: its requests, its limits, what the kubelet has allocated, or
+/// what it runs with.
 type Reading = fn(&SlimContainer, Option<&SlimContainerStatus>, bool) -> Sums;
 
 fn asked(container: &SlimContainer, _: Option<&SlimContainerStatus>, _: bool) -> Sums {
@@ -81,7 +81,7 @@ fn actual(
     }
 }
 
-/// What its containers and init containers come to.
+/// Total of the pod's containers and init containers.
 fn of_containers(pod: &SlimPod, infeasible: bool, read: Reading) -> Sums {
     // The kubelet sorts statuses by name, so they are found by name.
     let one = |container: &SlimContainer, statuses: &[SlimContainerStatus]| {
@@ -98,8 +98,8 @@ fn of_containers(pod: &SlimPod, infeasible: bool, read: Reading) -> Sums {
     trellis_compiler::together(containers, inits, i64::saturating_add)
 }
 
-/// True if a resize was asked for that its node can never grant: what the spec
-/// says is not what the pod will get.
+/// True if the pod has a pending resize that its node can never grant: then the pod will not get
+/// the amounts of its spec.
 fn is_infeasible(pod: &SlimPod) -> bool {
     let pending = pod.status.conditions.iter();
     pending
@@ -108,16 +108,16 @@ fn is_infeasible(pod: &SlimPod) -> bool {
 }
 
 /// The request of a pod as kube-scheduler counts it (`PodRequests` of
-/// `k8s.io/component-helpers/resource`): of what its containers ask for, are
-/// allocated and run with the largest (KEP-1287), pod-level resources in their
-/// place where given (KEP-2837), and the overhead.
+/// `k8s.io/component-helpers/resource`): the largest of what its containers request, are allocated
+/// and run with (KEP-1287), or pod-level resources where they are set (KEP-2837), plus the
+/// overhead.
 #[must_use]
 pub fn of_pod(pod: &SlimPod) -> Resources {
     let (spec, status) = (&pod.spec, &pod.status);
     let infeasible = is_infeasible(pod);
     let told = status.resources.as_ref().and_then(|r| r.requests.as_ref());
     let mut most = match (&status.allocated_resources, told) {
-        // The kubelet's sums over all containers.
+        // The kubelet's totals over all containers.
         (Some(allocated), Some(actual)) => {
             let mut most = sums(allocated);
             raise(&mut most, &sums(actual));
@@ -154,8 +154,8 @@ pub fn of_pod(pod: &SlimPod) -> Resources {
     resources(most)
 }
 
-/// The limits of a pod as quotas count them (`PodLimits` of
-/// `k8s.io/component-helpers/resource`): overhead goes to what is limited.
+/// The limits of a pod as quotas count them (`PodLimits` of `k8s.io/component-helpers/resource`):
+/// the overhead is added to resources that have a limit.
 #[must_use]
 pub fn limits_of_pod(pod: &SlimPod) -> Resources {
     let mut most = of_containers(pod, false, limited);
@@ -169,15 +169,15 @@ pub fn limits_of_pod(pod: &SlimPod) -> Resources {
     resources(most)
 }
 
-/// Resources that a pod may ask for as a whole (`IsSupportedPodLevelResource`).
+/// Resources that a pod may request as a whole (`IsSupportedPodLevelResource`).
 fn is_pod_level(resource: &str) -> bool {
     matches!(resource, "cpu" | "memory") || resource.starts_with("hugepages-")
 }
 
-/// What a node offers.
+/// Allocatable resources of a node.
 #[must_use]
 pub fn of_node(node: &SlimNode) -> Resources {
-    // An unreadable offer is none.
+    // An amount that does not parse counts as zero.
     let offered = node.status.allocatable.iter().map(|(resource, q)| {
         let units = base_units(resource, &q.0);
         (resource.clone(), if units == i64::MAX { 0 } else { units })
@@ -185,7 +185,7 @@ pub fn of_node(node: &SlimNode) -> Resources {
     resources(offered.collect())
 }
 
-/// The engine's form.
+/// Resources in the engine's form.
 #[must_use]
 pub fn resources(sums: BTreeMap<String, i64>) -> Resources {
     sums.into_iter()
@@ -252,17 +252,18 @@ mod tests {
             )
         };
         let two = json!({"containers": [named("a", "3"), named("b", "1")]});
-        // One grows while the other shrinks: what they add up to, not the most of each.
+        // One container grows while the other shrinks: the totals are compared, not the single
+        // containers.
         let swapped = json!({"containerStatuses": [
             status("a", "1", runs("1")), status("b", "3", runs("3")),
         ]});
         assert_eq!(cpu(two.clone(), swapped), 4000);
-        // Less was allocated and it still runs with more.
+        // Less is allocated, but the container still runs with more.
         let shrinking = json!({"containerStatuses": [
             status("a", "3", runs("5")), status("b", "1", json!({})),
         ]});
         assert_eq!(cpu(two.clone(), shrinking), 6000);
-        // What the node can never grant does not count.
+        // A resize that the node can never grant does not count.
         let infeasible = json!({
             "conditions": [{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}],
             "containerStatuses": [status("a", "1", runs("1")), status("b", "1", runs("1"))],
@@ -287,13 +288,13 @@ mod tests {
         let asked = json!({"resources": {"requests": {"cpu": "2", "nvidia.com/gpu": "1"}}});
         let asked = |status: Value| pod(asked.clone(), status);
         assert_eq!(get(&asked(json!({})), "cpu"), 2250);
-        // No resource that a pod may ask for as a whole.
+        // Not a resource that a pod may request as a whole.
         assert_eq!(get(&asked(json!({})), "nvidia.com/gpu"), 0);
         let resized = json!({
             "allocatedResources": {"cpu": "3"}, "resources": {"requests": {"cpu": "1"}},
         });
         assert_eq!(get(&asked(resized), "cpu"), 3250);
-        // Containers' requests as the kubelet adds them up.
+        // Requests of the containers, as the kubelet adds them up.
         let told = json!({
             "allocatedResources": {"cpu": "5"}, "resources": {"requests": {"cpu": "6"}},
         });

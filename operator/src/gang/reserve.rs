@@ -1,9 +1,7 @@
-//! What Trellis' own nodes keep free for pods of DaemonSets that are not there
-//! yet. Pure.
+//! Resources that Trellis' own nodes keep free for DaemonSet pods that do not exist yet. Pure.
 //!
-//! On a node that others use too, a lost race is found and undone. On a node
-//! that is ours nobody else places anything but DaemonSets: what they will need
-//! is known, and set aside.
+//! On a node that other schedulers use too, a lost race is detected and rolled back. On Trellis'
+//! own nodes only DaemonSets add pods, so their demand is known and set aside.
 
 use trellis_api::names;
 use trellis_scheduler::{Node, ResourceName, Resources, TaintEffect};
@@ -11,8 +9,7 @@ use trellis_scheduler::{Node, ResourceName, Resources, TaintEffect};
 use super::{constraints, request};
 use crate::gang::observed::{SlimDaemonSet, SlimPod};
 
-/// True if the node is Trellis' own: it bears the label, and the taint that
-/// keeps others off.
+/// True if the node is Trellis' own: it has the label, and the taint that keeps other pods off.
 #[must_use]
 pub fn is_own(node: &Node) -> bool {
     let labelled = node.labels.get(names::OWN_NODE);
@@ -22,8 +19,8 @@ pub fn is_own(node: &Node) -> bool {
         })
 }
 
-/// Takes what the DaemonSets will need off what an own node offers. `has` says
-/// whether the DaemonSet of that uid has a pod there: then the pod itself counts.
+/// Subtracts the demand of missing DaemonSet pods from an own node's resources. `has` tells whether
+/// the DaemonSet of that uid has a pod there: then the pod itself counts.
 pub fn hold_back<'a>(
     node: &mut Node,
     sets: impl IntoIterator<Item = &'a SlimDaemonSet>,
@@ -45,8 +42,7 @@ pub fn hold_back<'a>(
     }
 }
 
-/// True if a pod of the DaemonSet will come to the node
-/// (`NodeShouldRunDaemonPod` of the DaemonSet controller).
+/// True if the DaemonSet controller will create a pod for the node (`NodeShouldRunDaemonPod`).
 fn awaits(set: &SlimDaemonSet, node: &Node, has: impl Fn(&str) -> bool) -> bool {
     let spec = &set.spec.template.spec;
     let named = spec.pod.node_name.as_deref().filter(|n| !n.is_empty());
@@ -56,7 +52,8 @@ fn awaits(set: &SlimDaemonSet, node: &Node, has: impl Fn(&str) -> bool) -> bool 
         && !has(set.metadata.uid.as_deref().unwrap_or_default())
 }
 
-/// What one pod takes of a node, itself among it. What admission will add is not known.
+/// Resources that one pod takes of a node, including one of its pod slots. Changes by admission are
+/// not known.
 fn needs(set: &SlimDaemonSet) -> Resources {
     let mut needs = request::of_pod(&SlimPod {
         spec: set.spec.template.spec.pod.clone(),
@@ -107,7 +104,7 @@ mod tests {
         .unwrap()
     }
 
-    /// Cores that are left, and pods.
+    /// Cores and pod slots that are left.
     fn left(node: Node, sets: &[SlimDaemonSet]) -> (i64, i64) {
         let mut node = node;
         hold_back(&mut node, sets, |uid| uid == "there");

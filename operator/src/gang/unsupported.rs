@@ -1,6 +1,6 @@
-//! What a pod may ask for that the engine does not look at. The compiler asks
-//! for none of it but ports of nodes, by hostNetwork; admission may. Such a pod is not placed as if it had not
-//! asked. Pure.
+//! Requirements of a pod that the engine does not evaluate. The compiler sets none of them, apart
+//! from node ports by hostNetwork, but admission may. Such a pod is not placed at all, because its
+//! requirement could be violated. Pure.
 
 use std::collections::BTreeSet;
 
@@ -15,11 +15,11 @@ use super::admitted::Admitted;
 pub struct Unsupported {
     /// The reason.
     pub reason: Reason,
-    /// The same in words: what it asks for.
+    /// The reason in words, with the requirement.
     pub message: String,
 }
 
-/// What of it the pod asks for, the first. What is only preferred does not count.
+/// The pod's first requirement of this kind. Preferences do not count.
 #[must_use]
 pub fn of_pod(pod: &PodSpec) -> Option<Unsupported> {
     let devices = pod.resource_claims.iter().flatten().next();
@@ -35,7 +35,7 @@ pub fn of_pod(pod: &PodSpec) -> Option<Unsupported> {
     constraint(pod).map(|what| not_supported(&what))
 }
 
-/// What a job asks for that cannot be had, whatever room there is.
+/// A requirement of a job that can never be met, whatever room there is.
 #[must_use]
 pub fn of_job(job: &CompiledJob) -> Option<Unsupported> {
     let too_long = job.too_long().map(|message| Unsupported {
@@ -47,7 +47,7 @@ pub fn of_job(job: &CompiledJob) -> Option<Unsupported> {
         .or_else(|| one_claim_of_two(job))
 }
 
-/// A claim of a pod's own bears the names of pod and volume, which two of them may do
+/// An ephemeral claim is named after its pod and volume, and two pods may get the same name
 /// (`ephemeral.VolumeClaimName`): `a-0` with `b-0-c`, and `a-0-b-0` with `c`.
 fn one_claim_of_two(job: &CompiledJob) -> Option<Unsupported> {
     let mut names = BTreeSet::new();
@@ -71,8 +71,8 @@ fn one_claim_of_two(job: &CompiledJob) -> Option<Unsupported> {
     })
 }
 
-/// Ports that pods of the job would take of their nodes: with hostNetwork the API server makes
-/// each port of a container one of the node's (`SetDefaults_Pod`).
+/// Ports that the job's pods would take on their nodes: with hostNetwork the API server makes each
+/// container port a port of the node (`SetDefaults_Pod`).
 fn node_ports(job: &CompiledJob) -> Option<Unsupported> {
     job.groups().iter().find_map(|group| {
         let spec = group.pod(0, &PodPlacement::NOWHERE).spec?;
@@ -95,7 +95,7 @@ fn ports(pod: &PodSpec) -> impl Iterator<Item = &ContainerPort> {
     all.flat_map(|container| container.ports.iter().flatten())
 }
 
-/// A claim that admission adds: where its volume is has not been asked.
+/// A claim that admission adds: the location of its volume was not checked.
 #[must_use]
 pub fn claim(name: &str) -> Unsupported {
     not_supported(&format!(
@@ -103,7 +103,7 @@ pub fn claim(name: &str) -> Unsupported {
     ))
 }
 
-/// A volume whose claim comes with its pod, which admission adds or changes.
+/// An ephemeral volume that admission adds or changes.
 #[must_use]
 pub fn ephemeral(volume: &str) -> Unsupported {
     not_supported(&format!(
@@ -118,7 +118,7 @@ fn not_supported(what: &str) -> Unsupported {
     }
 }
 
-/// Policies are not asked about what a claim begins with.
+/// Policies do not judge the data source of a claim.
 fn copies_data(volume: &Volume) -> bool {
     let template = volume
         .ephemeral
@@ -129,7 +129,7 @@ fn copies_data(volume: &Volume) -> bool {
     })
 }
 
-/// What must hold of the pod's place and is not evaluated, in words.
+/// A required constraint that the engine does not evaluate, in words.
 #[must_use]
 pub fn constraint(pod: &PodSpec) -> Option<String> {
     let affinity = pod.affinity.as_ref();
@@ -242,7 +242,8 @@ mod tests {
         }
     }
 
-    /// What the job says is refused before anybody is asked; the rest of a template is not.
+    /// Node ports that the job itself asks for are found before its pods are sent to admission;
+    /// hostNetwork without ports is allowed.
     #[test]
     fn ports_of_the_node_are_found_in_what_a_job_is_compiled_into() {
         let host = json!({"hostNetwork": true});

@@ -1,4 +1,4 @@
-//! Which nodes reach the volumes that a job mounts. Pure.
+//! Nodes that reach the volumes that a job mounts. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,26 +8,26 @@ use trellis_scheduler::{Expression, NodeSelectorTerm, Operator};
 use super::constraints;
 use crate::gang::observed::{SlimVolume, ZONE_LABELS};
 
-/// What the volumes that a job's pods mount ask of their nodes.
+/// Node requirements of the volumes that a job's pods mount.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Volumes {
-    /// Those of claims that are there, by the claim.
+    /// Requirements of existing claims, by claim.
     pub claims: BTreeMap<String, Mounted>,
-    /// Those of claims that come with their pods, by task group and volume.
+    /// Requirements of ephemeral claims, by task group and volume.
     pub ephemeral: BTreeMap<(String, String), Mounted>,
 }
 
-/// What the volume of a claim asks of the nodes of its pods.
+/// Node requirements of one claim's volume.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mounted {
-    /// Of each list one term must match.
+    /// Lists of terms: in each list one term must match.
     pub reach: Vec<Vec<NodeSelectorTerm>>,
-    /// All pods that mount it must be on one node.
+    /// True if all pods that mount the claim must be on one node.
     pub one_node: bool,
 }
 
 impl Mounted {
-    /// Of which no node will do.
+    /// A requirement that no node meets.
     #[must_use]
     pub fn nowhere() -> Self {
         Self {
@@ -37,8 +37,8 @@ impl Mounted {
     }
 }
 
-/// True if a claim keeps the pods of several groups to one node: one that all of them mount. Where
-/// only some do, each of those is on one node, and the commit sees whether they are on the same.
+/// True if a claim that all groups mount requires one node. If only some groups mount such a claim,
+/// each group is placed on one node, and the commit checks that it is the same.
 pub fn together<'a>(
     volumes: &Volumes,
     groups: impl Iterator<Item = &'a BTreeSet<String>> + Clone,
@@ -49,7 +49,7 @@ pub fn together<'a>(
         && names.any(|claim| groups.clone().all(|mounted| mounted.contains(claim)))
 }
 
-/// Why a gang must be on one node that waits for that, in words.
+/// Why a gang that waits for room on one node needs a single node, in words.
 #[must_use]
 pub fn one_node(volumes: &Volumes, waits: Reason) -> Option<String> {
     let for_closeness = matches!(waits, Reason::ExceedsTopology | Reason::TopologyFragmented);
@@ -63,9 +63,9 @@ pub fn one_node(volumes: &Volumes, waits: Reason) -> Option<String> {
     ))
 }
 
-/// What a volume asks of a node: its node affinity (`CheckNodeAffinity` of
-/// `k8s.io/component-helpers/storage/volume`), and the zones and regions of its
-/// labels (kube-scheduler's VolumeZone).
+/// Node requirements of a volume: its node affinity (`CheckNodeAffinity` of
+/// `k8s.io/component-helpers/storage/volume`), and the zones and regions of its labels
+/// (kube-scheduler's VolumeZone).
 #[must_use]
 pub fn reach(volume: &SlimVolume) -> Vec<Vec<NodeSelectorTerm>> {
     let affinity = volume.spec.node_affinity.as_ref();
@@ -79,12 +79,13 @@ pub fn reach(volume: &SlimVolume) -> Vec<Vec<NodeSelectorTerm>> {
         .collect()
 }
 
-/// The nodes that will do for one at least of these: one term must match. None: all will do.
+/// Terms for the nodes that meet at least one of these requirements: one term must match. None if
+/// all nodes do.
 #[must_use]
 pub fn any(
     reaches: impl IntoIterator<Item = Vec<Vec<NodeSelectorTerm>>>,
 ) -> Option<Vec<NodeSelectorTerm>> {
-    // Volumes of nodes of their own differ in one value of one label: together they are one term.
+    // Local volumes differ in one value of one label: together they are one term.
     let mut values: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     let mut terms = BTreeSet::new();
     for reach in reaches {
@@ -115,9 +116,9 @@ pub fn any(
     })
 }
 
-/// The same as one list, of which one term must match. None: every node will do.
+/// The requirements as one list, of which one term must match. None if all nodes do.
 fn all(reach: Vec<Vec<NodeSelectorTerm>>) -> Option<Vec<NodeSelectorTerm>> {
-    // A term without expressions matches nothing, and with another's it would.
+    // A term without expressions matches nothing, but joined with another term it would match.
     let is_some =
         |t: &NodeSelectorTerm| !(t.match_expressions.is_empty() && t.match_fields.is_empty());
     reach.into_iter().reduce(|one, other| {
@@ -135,10 +136,10 @@ fn all(reach: Vec<Vec<NodeSelectorTerm>>) -> Option<Vec<NodeSelectorTerm>> {
     })
 }
 
-/// The node is in one of the zones, by that label or by its successor; or it
-/// is in no zone and no region at all.
+/// The node is in one of the zones, by that label or by its successor, or it has no zone and no
+/// region label at all.
 fn zone(label: &str, values: &str) -> Vec<NodeSelectorTerm> {
-    // Of a volume that is in several (`LabelZonesToSet`).
+    // A volume may be in several zones (`LabelZonesToSet`).
     let values: Vec<String> = values.split("__").map(str::to_owned).collect();
     let in_it = |label: &str| expression(label, Operator::In, values.clone());
     let nowhere = ZONE_LABELS.map(|label| expression(label, Operator::DoesNotExist, vec![]));
@@ -211,7 +212,7 @@ mod tests {
         assert!(reaches(json!({"metadata": {}, "spec": {}}), &here));
     }
 
-    /// Of several volumes one must be reached, and of that one all that it asks.
+    /// One of several volumes must be reached, with all its requirements.
     #[test]
     fn one_of_several_volumes_is_enough() {
         let on = |node: &str, labels: Value| -> SlimVolume {
@@ -248,7 +249,7 @@ mod tests {
         let everywhere: SlimVolume = serde_json::from_value(json!({"metadata": {}})).unwrap();
         let either = [reach(&volumes[0]), reach(&everywhere)];
         assert_eq!(any(either), None);
-        // What no node reaches adds nothing, with whatever else it asks.
+        // A volume that no node reaches adds no term, whatever its other requirements.
         let no_node = Mounted::nowhere().reach;
         let zoned = [no_node.clone(), reach(&on("a", json!({})))].concat();
         assert_eq!(any([zoned]), Some(no_node[0].clone()));
@@ -265,7 +266,7 @@ mod tests {
             (ZONE, "a", vec![(ZONE, "a")], true),
             (ZONE, "a", vec![(ZONE, "b")], false),
             (ZONE, "a__b", vec![(ZONE, "b")], true),
-            // A node that says nothing of zones is not kept out.
+            // A node without zone labels is not excluded.
             (ZONE, "a", vec![("rack", "r")], true),
             (ZONE, "a", vec![(REGION, "r")], false),
             (BETA, "a", vec![(ZONE, "a")], true),

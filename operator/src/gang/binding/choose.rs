@@ -1,4 +1,4 @@
-//! What the claims of pods that have their nodes are bound to. Pure.
+//! Chooses the volumes for the claims of pods that have their nodes. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,34 +12,34 @@ use super::reach::{one_node, provisioned, selected_by_another};
 use crate::gang::observed::{SlimClaim, SlimStorageClass, SlimVolume};
 use crate::gang::volumes;
 
-/// Nodes that a message names.
+/// Number of nodes that a message names.
 const NAMED: usize = 3;
 
-/// What is known of the claims that pods mount, and of all that they may be bound to.
+/// The claims that pods mount, and the candidates to bind them to.
 #[derive(Clone, Debug, Default)]
 pub struct Stock {
     /// The claims, by name.
     pub claims: BTreeMap<String, Arc<SlimClaim>>,
     /// Their classes, by name.
     pub classes: BTreeMap<String, Arc<SlimStorageClass>>,
-    /// All volumes that there are.
+    /// All volumes.
     pub volumes: Vec<Arc<SlimVolume>>,
     /// The nodes of the pods, by name.
     pub nodes: BTreeMap<String, Node>,
-    /// Volumes that others are about to take.
+    /// Volumes that other claims are about to take.
     pub taken: BTreeSet<String>,
 }
 
-/// What is to be done for a claim.
+/// The next step for a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// It is bound, and its volume is reached from all nodes.
+    /// The claim is bound, and all nodes reach its volume.
     Bound,
-    /// It is on its way: the controller manager, or a provisioner, has what it needs.
+    /// The controller manager or a provisioner is binding the claim.
     Wait,
-    /// This volume is to be given to it.
+    /// Give this volume to the claim.
     Give(String),
-    /// A volume is to be provisioned for this node.
+    /// Provision a volume for this node.
     Provision(String),
 }
 
@@ -50,15 +50,15 @@ pub struct Stuck {
     pub reason: Reason,
     /// The same in words.
     pub message: String,
-    /// Nodes without which there may be a way.
+    /// Nodes without which the claims might get their volumes.
     pub nodes: BTreeSet<String>,
 }
 
-/// What is to be done for each claim, the smallest first: of two that want the same volume the
-/// other may take a larger one.
+/// Chooses a step for each claim, the smallest claim first: if two claims fit the same volume, the
+/// larger claim may take a larger volume.
 ///
 /// # Errors
-/// The first that the pods cannot have where they are.
+/// The first claim whose volume the pods' nodes cannot reach.
 pub fn choose(mounts: &Mounts, stock: &Stock) -> Result<Vec<(String, Step)>, Stuck> {
     let size = |name: &String| stock.claims.get(name).map(|claim| claim.amount());
     let mut sorted: Vec<_> = mounts.iter().collect();
@@ -132,8 +132,8 @@ impl Stock {
             .map_err(|far| unbound(self.why_not(claim, mount, &far), far))
     }
 
-    /// The smallest volume that all nodes reach, else one that is provisioned for the first of
-    /// them. No way: the nodes without which there may be one.
+    /// The smallest volume that all nodes reach, else one that is provisioned for the first node.
+    /// The error holds the nodes without which there might be one.
     fn way(
         &self,
         claim: &SlimClaim,
@@ -165,7 +165,7 @@ impl Stock {
             }
             note(far);
         }
-        // Where there is no volume at all, other nodes are as far from it.
+        // If there is no volume at all, other nodes would not help.
         Err(nearest.unwrap_or_default())
     }
 
@@ -190,7 +190,7 @@ impl Stock {
         volumes.find(|volume: &&SlimVolume| volume.name() == name)
     }
 
-    /// Of the nodes those that do not reach it. One that is not known is not judged.
+    /// Nodes that do not reach the volume. Unknown nodes are not judged.
     fn out_of_reach(&self, reach: &[Vec<NodeSelectorTerm>], mount: &Mount) -> BTreeSet<String> {
         let constraints = Constraints {
             volumes: reach.to_vec(),
@@ -204,7 +204,7 @@ impl Stock {
     }
 }
 
-/// That nothing is there that the claim may be bound to.
+/// Message: there is no volume to which the claim can be bound.
 #[must_use]
 pub fn no_volume(claim: &SlimClaim) -> String {
     let asked = claim.spec.resources.requests.get("storage");

@@ -1,4 +1,4 @@
-//! Which volumes a claim may be bound to, wherever its pods are (`FindMatchingVolume` of
+//! Volumes to which a claim may be bound, wherever its pods are (`FindMatchingVolume` of
 //! `k8s.io/component-helpers/storage/volume`). Pure.
 
 use std::borrow::Borrow;
@@ -7,7 +7,7 @@ use trellis_policies::selects;
 
 use crate::gang::observed::{SlimClaim, SlimVolume};
 
-/// True if the volume has been given to the claim, whoever did.
+/// True if the volume's `claimRef` names the claim, whoever set it.
 #[must_use]
 pub fn is_given(volume: &SlimVolume, claim: &SlimClaim) -> bool {
     let meta = &claim.metadata;
@@ -21,8 +21,8 @@ pub fn is_given(volume: &SlimVolume, claim: &SlimClaim) -> bool {
     })
 }
 
-/// The volumes that the claim may be bound to: the one that has been given to it, else all that
-/// are free, the smallest first.
+/// The volumes to which the claim may be bound: the one that is reserved for it, else all free
+/// ones, the smallest first.
 #[must_use]
 pub fn candidates<'a, V: Borrow<SlimVolume>>(
     claim: &SlimClaim,
@@ -44,7 +44,7 @@ pub fn candidates<'a, V: Borrow<SlimVolume>>(
     free
 }
 
-/// What must be so of a volume that a user has chosen, too.
+/// Conditions that also a volume reserved by a user must meet.
 fn holds(volume: &SlimVolume, claim: &SlimClaim) -> bool {
     let mode = |mode: &Option<String>| mode.as_deref().unwrap_or("Filesystem").to_owned();
     let attributes = |class: &Option<String>| class.as_deref().unwrap_or_default().to_owned();
@@ -60,7 +60,8 @@ fn holds(volume: &SlimVolume, claim: &SlimClaim) -> bool {
             == attributes(&asked.volume_attributes_class_name)
 }
 
-/// True of a volume that nobody has and that is of the kind that the claim asks for.
+/// True if the volume is available and has the class, labels and access modes that the claim asks
+/// for.
 fn is_free(volume: &SlimVolume, claim: &SlimClaim) -> bool {
     let selector = claim.spec.selector.as_ref();
     let labels = || volume.metadata.labels.clone().unwrap_or_default();
@@ -203,8 +204,7 @@ mod tests {
         assert_eq!(names(&claim(json!({})), &all), ["b", "d", "c", "a"]);
     }
 
-    /// Neither its class, its labels nor its access modes are asked of a volume that a user has
-    /// chosen.
+    /// Class, labels and access modes are not checked for a volume that a user has reserved.
     #[test]
     fn a_volume_that_has_been_given_to_the_claim_is_the_only_one() {
         let to = |name: &str, uid: Value| {
@@ -215,7 +215,7 @@ mod tests {
         for (given, only) in [
             (to("data", json!("c")), vec!["given"]),
             (to("data", Value::Null), vec!["given"]),
-            // Of a claim of that name before.
+            // The volume belonged to an earlier claim of that name.
             (to("data", json!("earlier")), vec!["free"]),
             (to("other", json!("o")), vec!["free"]),
         ] {

@@ -1,6 +1,6 @@
-//! Claims whose class binds with the first consumer: which nodes will do for them (`reach`), and
-//! what they are bound to once their pods have nodes (`choose`), as kube-scheduler's
-//! VolumeBinding has it, for a gang at a time. Pure.
+//! Claims whose class binds with the first consumer: which nodes can run their pods (`reach`), and
+//! which volumes they are bound to once their pods have nodes (`choose`). The rules are those of
+//! kube-scheduler's VolumeBinding, applied to a whole gang. Pure.
 
 mod choose;
 mod matching;

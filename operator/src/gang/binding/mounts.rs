@@ -1,4 +1,4 @@
-//! Which claims the pods of a plan mount, and where. Pure.
+//! Claims that the pods of a plan mount, and on which nodes. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,20 +6,20 @@ use trellis_compiler::{CompiledGroup, CompiledJob};
 
 use crate::gang::admitted::Admitted;
 
-/// By the name of the claim.
+/// Mounts by the name of the claim.
 pub type Mounts = BTreeMap<String, Mount>;
 
-/// Where the pods are that mount a claim.
+/// Nodes of the pods that mount one claim.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mount {
     /// Their nodes.
     pub nodes: BTreeSet<String>,
-    /// How many they are.
+    /// Number of those pods.
     pub pods: u64,
 }
 
-/// What pods mount that are to be on these nodes: group, node and how many. `counted` is what
-/// admission makes of them, by group, where that is known.
+/// Claims of the pods that are planned for these nodes: group, node and number of pods. `counted`
+/// holds the pods after admission, by group, where they are known.
 pub fn mounts<'a>(
     job: &CompiledJob,
     counted: &BTreeMap<String, Admitted>,

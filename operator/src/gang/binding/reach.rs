@@ -1,4 +1,4 @@
-//! Which nodes will do for a claim that is not bound yet. Pure.
+//! Nodes that can run the pods of a claim that is not bound yet. Pure.
 
 use std::borrow::Borrow;
 
@@ -10,8 +10,8 @@ use crate::gang::observed::{SlimClaim, SlimStorageClass, SlimVolume};
 use crate::gang::volumes;
 use crate::gang::volumes::Mounted;
 
-/// What the claim asks of the nodes of its pods: one of the volumes that it may be bound to is
-/// reached, or one can be provisioned there. None: there is no such volume.
+/// Node requirements of the claim: the node reaches one of the volumes to which the claim may be
+/// bound, or a volume can be provisioned there. None if there is no such volume.
 #[must_use]
 pub fn reach<V: Borrow<SlimVolume>>(
     claim: &SlimClaim,
@@ -33,14 +33,14 @@ pub fn reach<V: Borrow<SlimVolume>>(
     })
 }
 
-/// True if no two nodes may mount what the claim is bound to.
+/// True if the claim's access modes allow only one node to mount its volume.
 pub(super) fn one_node(claim: &SlimClaim) -> bool {
     let modes = &claim.spec.access_modes;
     let is_shared = |mode: &String| mode == "ReadWriteMany" || mode == "ReadOnlyMany";
     !modes.is_empty() && !modes.iter().any(is_shared)
 }
 
-/// What the class asks of the nodes for which a volume is provisioned. None: none is.
+/// Node requirements of the class for provisioning a volume. None if it provisions none.
 pub fn provisioned(
     claim: &SlimClaim,
     class: &SlimStorageClass,
@@ -60,8 +60,8 @@ pub fn provisioned(
     Some(of_class.into_iter().chain(of_claim).collect())
 }
 
-/// The node that somebody else has selected for the claim. What an earlier plan of ours has left
-/// there is selected anew.
+/// The node that another scheduler has selected for the claim. A node that an earlier plan of ours
+/// has left there is selected anew.
 pub(super) fn selected_by_another(claim: &SlimClaim) -> Option<&str> {
     claim.selected_node().filter(|_| claim.plan().is_none())
 }

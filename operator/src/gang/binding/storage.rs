@@ -1,5 +1,5 @@
-//! What is known of the storage of a namespace, whoever has seen it: the operator by its watches,
-//! `trellis plan` in files or in a cluster. Pure.
+//! The storage of a namespace. The operator reads it from its watches, `trellis plan` from files or
+//! from a cluster. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,13 +11,13 @@ use super::choose::Stock;
 use super::mounts::Mounts;
 use crate::gang::observed::{SlimClaim, SlimClaimSpec, SlimStorageClass, SlimVolume};
 
-/// The claims of a namespace, and what they may be bound to.
+/// The claims of a namespace, and the volumes to which they may be bound.
 pub trait Storage {
     /// The claim of that name.
     fn claim(&self, name: &str) -> Option<Arc<SlimClaim>>;
     /// The volume of that name.
     fn volume(&self, name: &str) -> Option<Arc<SlimVolume>>;
-    /// All volumes that there are.
+    /// All volumes.
     fn volumes(&self) -> Vec<Arc<SlimVolume>>;
     /// The class of that name.
     fn class(&self, name: &str) -> Option<Arc<SlimStorageClass>>;
@@ -26,7 +26,7 @@ pub trait Storage {
     /// The labels of the node of that name.
     fn node_labels(&self, name: &str) -> Option<BTreeMap<String, String>>;
 
-    /// The claim that asks for this, before it is there: with the class that it will have.
+    /// A claim with this spec that does not exist yet, with the class that it will get.
     fn asked(&self, name: &str, asked: &SlimClaimSpec) -> SlimClaim {
         let class = asked.storage_class_name.clone();
         let default = || self.default_class()?.metadata.name.clone();
@@ -45,7 +45,7 @@ pub trait Storage {
 }
 
 impl Stock {
-    /// What is known of these claims.
+    /// Reads the state of these claims.
     #[must_use]
     pub fn of(storage: &impl Storage, mounts: &Mounts) -> Self {
         let claims = mounts.keys();
@@ -66,7 +66,7 @@ impl Stock {
             Some((name.clone(), node))
         });
         stock.nodes = nodes.collect();
-        // All volumes are looked at only where one is to be chosen.
+        // All volumes are read only if one is to be chosen.
         stock.volumes = match stock.claims.values().all(|claim| claim.is_bound()) {
             true => bound(storage, &stock.claims),
             false => storage.volumes(),

@@ -16,7 +16,7 @@ fn job(claims: &[&[&str]]) -> TrainingJobSpec {
     serde_json::from_value(json!({"taskGroups": groups})).unwrap()
 }
 
-/// The volume "v" of 10Gi is free, and there are classes of all kinds.
+/// The volume "v" of 10Gi is free, and there is a class of each kind.
 fn shelf() -> Shelf {
     let late = "WaitForFirstConsumer";
     let class = |name: &str, mode: &str, provisioner: &str| json!({"metadata": {"name": name}, "volumeBindingMode": mode, "provisioner": provisioner});
@@ -66,7 +66,7 @@ fn a_claim_that_is_bound_with_its_first_pod_says_where_it_can_be() {
     assert_eq!(missing.reason, Reason::ClaimNotBound);
     let words = "StorageClass \"late\" is free that has 11Gi";
     assert!(missing.message.contains(words), "{}", missing.message);
-    // One that is large enough is made.
+    // A volume that is large enough is provisioned.
     assert!(
         found("made", "11Gi").unwrap().claims["data"]
             .reach
@@ -94,7 +94,7 @@ fn claims_of_templates_are_looked_for_too() {
     assert!(missing.message.starts_with(&path), "{}", missing.message);
     let names = |volume| names(&job, None, Some(&profile(volume)));
     assert_eq!(names("other"), ["c".to_owned(), "d".to_owned()].into());
-    // The group's own comes in its place.
+    // The group's own volume replaces it.
     assert_eq!(names("b"), ["c".to_owned()].into());
 }
 
@@ -122,7 +122,7 @@ fn what_is_not_there_or_not_bound_is_told_by_its_field() {
             "ClaimNotBound",
             "spec.taskGroups[1].mounts[1].claimName: PersistentVolumeClaim \"data\" is not bound yet",
         ),
-        // It names its volume, and is not bound to it yet.
+        // The claim names its volume, and is not bound to it yet.
         (
             both,
             claim("Pending", "v"),
@@ -187,10 +187,10 @@ fn claims_of_each_pods_own_go_where_a_volume_can_be_made() {
         assert_eq!(missing.reason, Reason::ClaimNotBound);
         assert!(missing.message.starts_with(field), "{}", missing.message);
         assert!(missing.message.contains(words), "{}", missing.message);
-        // What has its place is not held up for what may come no more.
+        // A placed gang is not delayed by a class that provisions no more volumes.
         assert_eq!(found(&shelf(), asked, true).unwrap(), Mounted::nowhere());
     }
-    // The youngest of several defaults, as the admission plugin has it.
+    // The default class is the youngest of several, as in the admission plugin.
     let default = |name: &str, created: &str, topologies: Value| {
         json!({"metadata": {"name": name, "creationTimestamp": created,
             "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},

@@ -1,4 +1,4 @@
-//! Pods that are not part of a gang: in the engine each is a gang of its own.
+//! Surplus pods: in the engine each is a gang of its own.
 
 use trellis_api::pod_group::NominatedVictim;
 use trellis_scheduler::GangId;
@@ -6,8 +6,8 @@ use trellis_scheduler::GangId;
 use crate::gang::external;
 use crate::gang::key::Key;
 
-/// A pod beyond the gang of its job: above `minReplicas` of an elastic group, or of a group with
-/// `membership: BestEffort`.
+/// A surplus pod of a job: above `minReplicas` of an elastic group, or in a group with `membership:
+/// BestEffort`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Member {
     /// Its task group.
@@ -17,7 +17,7 @@ pub struct Member {
 }
 
 impl Member {
-    /// The pod of that name, of a job of that name.
+    /// The pod of that name in the job of that name.
     #[must_use]
     pub fn named(job: &str, pod: &str) -> Option<Self> {
         let own = pod.strip_prefix(job)?.strip_prefix('-')?;
@@ -35,20 +35,20 @@ impl Member {
     }
 }
 
-/// The engine's name of a pod beyond the gang of that job. A slash is in no name of an object.
+/// The engine's name of a surplus pod of that job. The slash cannot occur in the name of an object.
 #[must_use]
 pub fn surplus_id(job: &Key, member: &Member) -> GangId {
     GangId::new(format!("{job}/{}-{}", member.group, member.index))
 }
 
-/// The same for whoever keeps it beside the jobs.
+/// The same as a key, for maps that also hold jobs.
 #[must_use]
 pub fn surplus_key(job: &Key, member: &Member) -> Key {
     let name = format!("{}/{}-{}", job.name, member.group, member.index);
     Key::new(&job.namespace, &name)
 }
 
-/// Whom an engine's gang stands for: a job, and of it perhaps a pod beyond its gang alone.
+/// The job that an engine gang stands for, and the surplus pod if the gang is one.
 #[must_use]
 pub fn whose(id: &GangId) -> (Key, Option<Member>) {
     let (namespace, rest) = id.as_str().split_once('/').unwrap_or(("", id.as_str()));
@@ -68,8 +68,8 @@ pub fn whose(id: &GangId) -> (Key, Option<Member>) {
     (Key::new(namespace, job), member)
 }
 
-/// Who is to leave, as a journal names it: a gang, or a pod beyond one. None: of a name that no
-/// such pod can have.
+/// The victim that a journal names: a gang or a surplus pod. None if no surplus pod can have that
+/// name.
 #[must_use]
 pub fn leaver(victim: &NominatedVictim) -> Option<Key> {
     let job = Key::new(&victim.namespace, &victim.name);

@@ -1,9 +1,9 @@
-//! What a plan wrote down, in the engine's words.
+//! Reads a plan in the engine's form.
 
 use trellis_api::pod_group::Plan;
 use trellis_scheduler::{FlavorName, GroupFlavors, GroupName, NodeName, Placement, ResourceName};
 
-/// The placement that a plan wrote down.
+/// The placement of a plan.
 #[must_use]
 pub fn placement(plan: &Plan) -> Placement {
     let mut placement = Placement::new();
@@ -24,7 +24,7 @@ pub fn placement(plan: &Plan) -> Placement {
     placement
 }
 
-/// The flavors that a plan wrote down.
+/// The flavors of a plan.
 #[must_use]
 pub fn flavors(plan: &Plan) -> Vec<GroupFlavors> {
     let groups = plan.groups.iter().map(|group| GroupFlavors {

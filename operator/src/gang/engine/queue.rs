@@ -1,5 +1,5 @@
-//! Queues, flavors and topologies in the engine's words, and what a queue's
-//! status says in Kubernetes'.
+//! Converts queues, flavors and topologies into the engine's form, and the engine's usage into a
+//! queue's status.
 
 use trellis_api::job::TolerationEffect;
 use trellis_api::quantity::Amount;
@@ -78,7 +78,7 @@ fn resource_group(group: &trellis_api::queue::ResourceGroup) -> ResourceGroup {
 
 fn quota(quota: &trellis_api::queue::ResourceQuota) -> (ResourceName, Quota) {
     let name = quota.name.as_str();
-    // An unreadable amount is none: the queue stops itself, not another.
+    // An amount that does not parse counts as zero: the error stops only its own queue.
     let of_amount = |amount: Amount| base_units(name, amount).max(0);
     let units = |q: &Quantity| of_amount(q.amount().unwrap_or(Amount::ZERO));
     let amounts = Quota {
@@ -89,7 +89,7 @@ fn quota(quota: &trellis_api::queue::ResourceQuota) -> (ResourceName, Quota) {
     (ResourceName::new(name), amounts)
 }
 
-/// What a queue's status remembers. None: nothing yet.
+/// Decayed usage from a queue's status. None if none has been stored.
 #[must_use]
 pub fn memory(status: &QueueStatus) -> Option<QueueMemory> {
     let at = status.internal.decayed_time.as_ref()?;
@@ -107,7 +107,7 @@ pub fn memory(status: &QueueStatus) -> Option<QueueMemory> {
     })
 }
 
-/// Decayed usage as people write it: of devices to the thousandth.
+/// Decayed usage as a quantity, with thousandths for devices.
 #[must_use]
 pub fn decayed(resource: &str, decayed: Decayed) -> Quantity {
     let per = if is_counted_in_thousandths(resource) {
@@ -125,7 +125,8 @@ pub fn decayed(resource: &str, decayed: Decayed) -> Quantity {
     Quantity::new(amount.to_string())
 }
 
-/// Of cores the base unit is a thousandth already; of bytes a thousandth is nothing.
+/// Device usage is shown in thousandths. The base unit of cores is a thousandth already, and
+/// thousandths of bytes do not matter.
 fn is_counted_in_thousandths(resource: &str) -> bool {
     !matches!(resource, "cpu" | "memory" | "ephemeral-storage")
 }
@@ -173,7 +174,7 @@ fn level(level: &topology::TopologyLevel) -> TopologyLevel {
     }
 }
 
-/// A quantity of a resource, from base units: as people write it.
+/// A quantity of a resource, converted from base units.
 #[must_use]
 pub fn quantity(resource: &str, base_units: i128) -> Quantity {
     let units = i64::try_from(base_units).unwrap_or(i64::MAX);

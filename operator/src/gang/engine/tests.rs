@@ -8,7 +8,8 @@ use trellis_scheduler::{
     WithinQueue,
 };
 
-/// The gang of the job "team-a/llm" with more fields in its spec, and of its PodGroup.
+/// The gang of the job "team-a/llm" with these additional spec fields, from the job and from its
+/// PodGroup.
 fn gangs(more: Value) -> (Gang, Gang) {
     let wish = run_with(1, more);
     let job = wish.run().unwrap().job.compiled();

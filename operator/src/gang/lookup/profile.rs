@@ -1,4 +1,4 @@
-//! The RuntimeProfile of a job, found.
+//! Finds the RuntimeProfile of a job.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,15 +13,15 @@ use super::Missing;
 /// A profile, or why jobs cannot be compiled with it.
 #[derive(Clone, Debug)]
 pub struct KnownProfile {
-    /// The object, as far as whoever writes its status needs it. None: it cannot be read.
+    /// The metadata that a status write needs. None if the object does not decode.
     pub meta: Option<ObjectMeta>,
-    /// What is said of it.
+    /// The current status of the object.
     pub status: RuntimeProfileStatus,
     /// Its uid.
     pub uid: String,
-    /// It is that of jobs that name none.
+    /// True for the profile of jobs that name none.
     pub is_default: bool,
-    /// The profile, or what is wrong with it.
+    /// The profile, or its error.
     pub profile: Result<Arc<Profile>, String>,
 }
 
@@ -45,13 +45,13 @@ impl From<RuntimeProfile> for KnownProfile {
     }
 }
 
-/// The RuntimeProfile that the job is compiled with: the one that it names, else the
-/// cluster's default, if there is one. `named` finds a profile by its name, `defaults` those that
-/// are the cluster's default.
+/// The RuntimeProfile that the job is compiled with: the one that it names, else the cluster's
+/// default, if there is one. `named` finds a profile by its name, `defaults` finds those that are
+/// marked as the cluster's default.
 ///
 /// # Errors
-/// If it names none that exists, or it is one that breaks a rule; or names none and
-/// there are several defaults.
+/// If the job names a profile that does not exist or is invalid, or names none and there are
+/// several defaults.
 pub fn profile(
     job: &TrainingJobSpec,
     named: impl FnOnce(&str) -> Option<KnownProfile>,
@@ -93,7 +93,7 @@ pub fn profile(
     })
 }
 
-/// What is said where several profiles are the cluster's default.
+/// Message for several profiles that are marked as the cluster's default.
 #[must_use]
 pub fn several_defaults(names: &[&str]) -> String {
     let names: Vec<_> = names.iter().map(|name| format!("{name:?}")).collect();

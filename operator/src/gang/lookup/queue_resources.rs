@@ -33,8 +33,8 @@ pub fn queue_resources<Q: Borrow<TrainingQueue>>(
     found
 }
 
-/// The amounts that a gang was placed with. It keeps them while it has its place; later ones are
-/// for its next attempt.
+/// The amounts that a gang was placed with. It keeps them while it is placed; later amounts apply
+/// to its next attempt.
 pub fn placed_resources(plan: &Plan) -> QueueResources {
     let queue = plan.queue.as_deref().unwrap_or_default();
     QueueResources::of(queue, plan.resources_per_gpu.as_ref())
@@ -72,7 +72,7 @@ mod tests {
         let all = [team.clone(), middle.clone(), root];
         assert_eq!(found(&all), [some("8@team"), some("128Gi@root")]);
         assert_eq!(found(&all[1..]), [some("12@root"), some("128Gi@root")]);
-        // A queue that is not there is not passed over.
+        // A queue that does not exist ends the search.
         assert_eq!(found(&[team, middle]), [some("8@team"), None]);
     }
 

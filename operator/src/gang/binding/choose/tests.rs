@@ -150,7 +150,7 @@ fn what_is_on_its_way_is_waited_for() {
     let (reason, message) = with(to, "b").unwrap_err();
     assert_eq!(reason, "ClaimNotBound");
     assert!(message.contains("does not reach the nearest"), "{message}");
-    // Somebody else has chosen a node, or an earlier plan of ours has.
+    // Another scheduler has selected the node, or an earlier plan of ours has.
     let selected = json!({"annotations": {crate::gang::observed::SELECTED_NODE: "b"}});
     assert_eq!(with(selected.clone(), "b"), Ok(Step::Wait));
     let (_, message) = with(selected, "c").unwrap_err();
