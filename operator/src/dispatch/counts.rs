@@ -1,4 +1,4 @@
-//! What is counted where it happens, since the process began.
+//! Metrics that are counted where events happen, since the process began.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ type Named = HistogramWithExemplars<Labels>;
 /// Longest text of an exemplar (OpenMetrics: 128 characters with its name).
 const EXEMPLAR: usize = 120;
 
-/// What has happened.
+/// Counters and histograms of the operator.
 #[derive(Clone, Debug)]
 pub struct Counts {
     reconciles: Family<Labels, Counter>,
@@ -74,19 +74,19 @@ impl Default for Counts {
     }
 }
 
-/// How a look at a job ended.
+/// Result of a reconciliation of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Looked {
-    /// There is nothing more to do.
+    /// Nothing more is to do.
     Done,
-    /// Something had changed meanwhile.
+    /// The job had changed meanwhile.
     Behind,
-    /// It could not be done.
+    /// The reconciliation failed.
     Failed,
 }
 
 impl Counts {
-    /// A look at a job has ended.
+    /// Counts a reconciliation of a job.
     pub fn reconciled(&self, how: Looked, took: Duration) {
         let result = match how {
             Looked::Done => "done",
@@ -97,62 +97,63 @@ impl Counts {
         self.reconcile.observe(took.as_secs_f64());
     }
 
-    /// The scheduler has decided about all that was due.
+    /// Counts a scheduling cycle.
     pub fn cycled(&self, took: Duration) {
         self.cycle.observe(took.as_secs_f64());
     }
 
-    /// It has decided that of a gang.
+    /// Counts a decision of the engine.
     pub fn decided(&self, decision: &'static str) {
         one(&self.decisions, vec![("decision", decision.to_owned())]);
     }
 
-    /// All pods of a gang have been created, which had waited for so long.
+    /// Counts a gang whose pods have all been created, and its waiting time.
     pub fn placed(&self, job: &Key, queue: &str, waited: Duration) {
         let labels = vec![("queue", queue.to_owned())];
         let wait = self.wait.get_or_create(&labels);
         wait.observe(waited.as_secs_f64(), Some(exemplar(job)), None);
     }
 
-    /// A gang could not take the place that it had found.
+    /// Counts a gang that could not take the place that was found for it.
     pub fn put_off(&self, reason: Reason) {
         one(&self.put_off, because(reason));
     }
 
-    /// A plan is undone.
+    /// Counts a plan that is rolled back.
     pub fn undone(&self, reason: Reason) {
         one(&self.undone, because(reason));
     }
 
-    /// All pods of a gang run, so long after they were created.
+    /// Counts a gang whose pods all run, and the time since their creation.
     pub fn started(&self, job: &Key, took: Duration) {
         self.start
             .observe(took.as_secs_f64(), Some(exemplar(job)), None);
     }
 
-    /// An attempt has ended, and another follows.
+    /// Counts an attempt that has ended and is followed by another.
     pub fn attempt_ended(&self, reason: &str) {
-        // Of another version of Trellis, perhaps: a word, and not what a user writes.
+        // Another version of Trellis may have written the reason, so an unknown one becomes a fixed
+        // label.
         let known = Reason::ALL.iter().find(|known| known.as_str() == reason);
         let reason = known.copied().unwrap_or(Reason::Unrecognized);
         one(&self.attempts, because(reason));
     }
 
-    /// A job has ended for good.
+    /// Counts a job that has ended for good.
     pub fn ended(&self, phase: JobPhase, reason: Reason) {
         let mut labels = because(reason);
         labels.insert(0, ("phase", phase.as_str().to_owned()));
         one(&self.jobs, labels);
     }
 
-    /// A write has ended.
+    /// Counts a write that has ended.
     pub fn wrote(&self, outcome: Result<(), &WriteError>, took: Duration) {
         let outcome = outcome.err().map_or("ok", WriteError::word);
         one(&self.writes, vec![("outcome", outcome.to_owned())]);
         self.write.observe(took.as_secs_f64());
     }
 
-    /// All of it.
+    /// Registers all metrics.
     pub(crate) fn register(&self, registry: &mut Registry) {
         add(registry, facts::RECONCILES, self.reconciles.clone());
         add(registry, facts::RECONCILE_SECONDS, self.reconcile.clone());

@@ -1,18 +1,18 @@
-//! The table of all metrics: what each is called, says, and is told apart by.
+//! The table of all metrics, with their names, help texts and labels.
 //!
-//! Names follow the conventions of Prometheus: base units, `_total` for what only rises. No label
-//! bears a word that a user makes up, but for the names of queues, which are cluster-wide objects.
+//! Names follow the conventions of Prometheus: base units, and `_total` for counters. No label has
+//! a value that users choose, except for the names of queues, which are cluster-wide objects.
 
 use std::fmt::Write as _;
 
-/// How a metric moves.
+/// Prometheus type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// It only rises, from the start of the process.
+    /// Rises from the start of the process.
     Counter,
-    /// How it stands.
+    /// Shows a current value.
     Gauge,
-    /// How often what took how long.
+    /// Shows how often something took how long.
     Histogram,
 }
 
@@ -29,16 +29,16 @@ impl Kind {
 /// One metric.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fact {
-    /// Without `trellis_` and without `_total`.
+    /// Without `trellis_` and `_total`.
     pub(crate) name: &'static str,
     pub(crate) kind: Kind,
     pub(crate) labels: &'static [&'static str],
-    /// What it says, in one sentence.
+    /// Help text, in one sentence.
     pub(crate) help: &'static str,
 }
 
 impl Fact {
-    /// As it is asked for.
+    /// Name under which Prometheus scrapes it.
     fn full_name(&self) -> String {
         let total = match self.kind {
             Kind::Counter => "_total",
@@ -56,7 +56,7 @@ macro_rules! facts {
             labels: &[$($label),*],
             help: $help,
         };)+
-        /// All of them.
+        /// All metrics.
         const ALL: &[Fact] = &[$($id),+];
     };
 }
@@ -114,7 +114,7 @@ facts! {
     WEBHOOK_CERTIFICATE_DEGRADED: Gauge "webhook_certificate_degraded" [] "1: that certificate cannot be renewed, or the API server not be told of it; the log says why";
 }
 
-/// What stands before the table.
+/// Text before the table.
 const HEAD: &str = "\
 # Metrics
 

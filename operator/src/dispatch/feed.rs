@@ -1,10 +1,9 @@
-//! What the scheduler hears, and the way to it.
+//! Events of the scheduler, and the channel that carries them.
 //!
-//! News of one object that is not heard yet is replaced by later news of it, so
-//! what waits is bounded by the objects that there are, however long the
-//! scheduler is busy and whatever storms come in. There is no back-pressure: a
-//! watch that waited for the scheduler would fall behind what the API server
-//! remembers, and the scheduler's own tasks tell it how they ended.
+//! A pending event about an object is replaced by a later one about it. So the queue is bounded by
+//! the number of objects, however busy the scheduler is and however many events come in. There is
+//! no back-pressure: a watch that waited for the scheduler would fall behind the API server's
+//! history, and the scheduler's own tasks report their results here.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -23,12 +22,12 @@ use crate::gang::observed::{PodPhase, Repulsion, SlimPod};
 use crate::gang::quota::{JobLimits, LimitsReport};
 use crate::gang::request;
 
-/// What the scheduler hears.
+/// An event of the scheduler.
 #[derive(Debug)]
 pub enum Feed {
     /// A node is new, changed or gone.
     Node(Arc<str>),
-    /// A pod holds something of a node.
+    /// A pod holds resources of a node.
     Pod {
         /// The pod.
         pod: Key,
@@ -36,17 +35,17 @@ pub enum Feed {
         uid: Box<str>,
         /// The node.
         node: Arc<str>,
-        /// What it holds.
+        /// Resources that the pod holds.
         request: Resources,
-        /// It is being deleted, and to be gone by then.
+        /// When a pod that is being deleted will be gone.
         leaves: Option<Timestamp>,
     },
-    /// A pod is gone, or has failed. Of a gang that has its place its own is kept: it may
-    /// come again.
+    /// A pod is gone, or has failed. A placed gang keeps its resources, because the pod may be
+    /// replaced.
     PodGone(Key),
-    /// A pod has succeeded: it holds nothing any more.
+    /// A pod has succeeded and holds no resources any more.
     PodDone(Key),
-    /// Anti-affinity of a pod that is not ours keeps pods out of more or less.
+    /// The anti-affinity of a foreign pod keeps pods out of other domains than before.
     Repulsion(Arc<Repulsion>),
     /// A DeviceClass is new, changed or gone.
     DeviceClass,
@@ -58,34 +57,34 @@ pub enum Feed {
     Topology(Arc<str>),
     /// A namespace's core ResourceQuotas changed.
     NamespaceQuota(Arc<str>),
-    /// Something about a job changed.
+    /// A job or one of its children has changed.
     Look(Key),
-    /// The limits that a job draws on.
+    /// Limits that a job draws on.
     Limits(Key, Arc<JobLimits>),
-    /// What the controller wants of a gang. None: the job is gone.
+    /// Wish of the controller for a gang. None: the job is gone.
     Wish(Key, Option<Wish>),
-    /// The controller has looked at a job, and cannot say what it wants of it.
+    /// The controller has looked at a job, but cannot decide on a wish.
     Unsaid(Key),
-    /// Someone asks how queues stand.
+    /// Asks for the usage of all queues.
     AskQueues(oneshot::Sender<BTreeMap<QueueName, QueueReport>>),
-    /// Someone asks what there is.
+    /// Asks for the totals of the cluster.
     AskTotals(oneshot::Sender<TotalsReport>),
-    /// Someone asks how the limits of QuotaPolicies stand.
+    /// Asks for the usage of the limits of QuotaPolicies.
     AskLimits(oneshot::Sender<LimitsReport>),
-    /// Someone asks for all that the engine knows.
+    /// Asks for a snapshot of the engine.
     AskSnapshot(oneshot::Sender<Arc<Snapshot>>),
-    /// Pods of an external gang have been told why they wait, the time with this number, but for
-    /// these, by uid: that could not be written.
+    /// A task has written conditions of an external gang's pods: its number, and the uids of pods
+    /// whose write failed.
     Told(Key, u64, Vec<String>),
     /// A task has ended.
     Ended(Key, Outcome),
 }
 
 impl Feed {
-    /// What a pod means for its node.
+    /// The event by which the engine learns of a pod on its node.
     #[must_use]
     pub fn pod(key: Key, pod: &SlimPod) -> Self {
-        // As the lifecycle has it: of a pod that succeeds a container may have failed.
+        // The pod's phase as the lifecycle sees it: a succeeded pod may have a failed container.
         let phase = observed::phase(pod);
         match &pod.spec.node_name {
             _ if phase == PodPhase::Succeeded => Self::PodDone(key),
@@ -101,7 +100,7 @@ impl Feed {
     }
 }
 
-/// What news are about.
+/// Subject of an event.
 #[derive(PartialEq, Eq, Hash, Debug)]
 enum About {
     Node(Arc<str>),
@@ -117,13 +116,14 @@ enum About {
     Unsaid(Key),
     Limits(Key),
     Wish(Key),
-    /// Apart from wishes: that a job is gone is not undone by the wish of the
-    /// next one of its name.
+    /// Not the same subject as a wish, so that the wish for the next job of that name does not
+    /// replace the deletion.
     JobGone(Key),
 }
 
 impl Feed {
-    /// None: each is heard. There is one task a gang, one that tells its pods, and few who ask.
+    /// None: the event is never replaced. There are few such events: results of the one task of
+    /// each gang, and queries.
     fn about(&self) -> Option<About> {
         Some(match self {
             Self::Node(name) => About::Node(name.clone()),
@@ -151,11 +151,11 @@ impl Feed {
     }
 }
 
-/// What was told and is not heard yet.
+/// Events that the scheduler has not taken yet.
 #[derive(Debug, Default)]
 struct Waiting {
-    /// By the time at which it was last told: who is told first that a node has
-    /// less room and then that a pod holds less must not hear it the other way round.
+    /// By the time of sending, so that order is kept: if a node shrinks and then a pod releases
+    /// resources, the scheduler must not see it the other way round.
     feeds: BTreeMap<u64, Feed>,
     times: HashMap<About, u64>,
     now: u64,
@@ -167,15 +167,15 @@ struct Shared {
     told: Notify,
 }
 
-/// The end at which is told.
+/// The sender of the channel.
 #[derive(Clone, Debug)]
 pub struct Tell(Arc<Shared>);
 
-/// The end at which is heard.
+/// The receiver of the channel.
 #[derive(Debug)]
 pub struct Heard(Arc<Shared>);
 
-/// A way to the scheduler.
+/// Creates a channel to the scheduler.
 #[must_use]
 pub fn channel() -> (Tell, Heard) {
     let shared = Arc::<Shared>::default();
@@ -183,7 +183,7 @@ pub fn channel() -> (Tell, Heard) {
 }
 
 impl Tell {
-    /// Tells. Never waits.
+    /// Sends an event. Never waits.
     pub fn send(&self, feed: Feed) {
         let about = feed.about();
         let mut waiting = self.0.waiting.lock();
@@ -201,7 +201,7 @@ impl Tell {
 }
 
 impl Heard {
-    /// All that was told since the last time, in that order. Perhaps nothing.
+    /// All events since the last call, in the order in which they were sent. May be empty.
     pub fn take(&mut self) -> Vec<Feed> {
         let mut waiting = self.0.waiting.lock();
         let times = std::mem::take(&mut waiting.times);
@@ -211,8 +211,7 @@ impl Heard {
         feeds.into_values().collect()
     }
 
-    /// Waits until something is told, and gives all of it. Nothing is lost if
-    /// this is given up.
+    /// Waits for events, and returns all of them. Cancel safe: no event is lost.
     pub async fn next(&mut self) -> Vec<Feed> {
         loop {
             let feeds = self.take();

@@ -1,6 +1,5 @@
-//! What admission would make of a gang's pods, asked before anything is
-//! promised: one pod a group is created with server-side dry run, on its
-//! candidate node and under the name that it will bear.
+//! Finds out what admission makes of a gang's pods before anything is promised: one pod of each
+//! group is created with a server-side dry run, on its candidate node and under its final name.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -18,28 +17,28 @@ use trellis_compiler::{CompiledGroup, PodPlacement};
 use crate::dispatch::commands::{Commands, WriteError};
 use crate::gang::admitted::{Admitted, OF_ONE_POD};
 
-/// How long an answer holds: admission's configuration may change meanwhile.
+/// How long an answer is used: admission's configuration may change meanwhile.
 const FRESH: Duration = Duration::from_secs(30);
-/// Answers that are kept.
+/// Answers kept at most.
 const MOST: usize = 4096;
-/// Asked at once of one namespace: where its webhooks hang, each of these holds
-/// a permit to write, and the gang its place, for as long as the webhook may.
+/// Dry runs of one namespace in flight at once. If its webhooks hang, each of them holds a write
+/// permit, and its gang a place, for as long as the webhook may take.
 const AT_ONCE: usize = 4;
-/// Namespaces that are kept, of which nothing is asked.
+/// Namespaces without a dry run that are kept at most.
 const IDLE: usize = 1024;
 
-/// Answers of admission, by what does not differ between jobs.
+/// Answers of admission, by everything that does not differ between jobs.
 #[derive(Debug, Default)]
 pub struct Preflight {
     answers: Mutex<HashMap<String, (Instant, Admitted)>>,
     lines: Mutex<HashMap<String, Arc<Line>>>,
 }
 
-/// Those who ask of one namespace.
+/// Queue for the dry runs of one namespace.
 #[derive(Debug)]
 struct Line {
     turns: Semaphore,
-    /// When its webhooks did not answer last, and what was said then.
+    /// When its webhooks last failed to answer, and the error.
     failed: Mutex<Option<(Instant, String)>>,
 }
 
@@ -53,8 +52,8 @@ impl Default for Line {
 }
 
 impl Line {
-    /// Asks when it is its turn. Where somebody else's question has come to
-    /// nothing meanwhile, this one would too, and hold its gang's place for longer.
+    /// Runs the dry run when its turn comes. If another one has failed meanwhile, this one fails at
+    /// once: it would fail too, and hold its gang's place for longer.
     async fn ask<T>(
         &self,
         question: impl Future<Output = Result<T, WriteError>>,
@@ -77,7 +76,7 @@ impl Line {
 }
 
 impl Preflight {
-    /// What one pod of the group asks of its node once admission has had its say.
+    /// The request of one pod of the group after admission.
     ///
     /// # Errors
     /// `Refused` if admission refuses the pod.
@@ -122,11 +121,11 @@ impl Preflight {
     }
 }
 
-/// A hash of the pod without what names it: jobs that differ only in their
-/// name share an answer. Of variables that is what Trellis and the job's framework set:
-/// what another framework would set is the user's, and admission may have a word on it. The node stays out of it as well, or every gang on
-/// nodes of its own would be asked for: a policy against a node speaks when
-/// the pod is created, and then the gang is undone.
+/// Hash of the pod without its name, so that jobs that differ only in their name share an answer.
+/// It leaves out the environment variables that Trellis and the job's own framework set. Variables
+/// of another framework are the user's, and admission may judge them. It also leaves out the node:
+/// otherwise each gang would need a dry run for its own nodes. A policy against a node refuses the
+/// real pod, and then the gang is rolled back.
 fn signature(namespace: &str, pod: &Pod, of_framework: &BTreeSet<String>) -> String {
     let mut bare = pod.clone();
     bare.metadata.name = None;
@@ -145,7 +144,7 @@ fn signature(namespace: &str, pod: &Pod, of_framework: &BTreeSet<String>) -> Str
         spec.node_name = None;
         for container in &mut spec.containers {
             let is_main = container.name == MAIN_CONTAINER;
-            // What is injected names the job, in addresses too.
+            // Injected variables name the job, in addresses too.
             if let Some(env) = &mut container.env {
                 let is_ours =
                     |name: &String| is_own_env(name) || (is_main && of_framework.contains(name));
@@ -171,7 +170,7 @@ mod tests {
         let compiled = fixtures::compiled(spec);
         let group = &compiled.groups()[0];
         let mut pod = group.pod(0, &PodPlacement::NOWHERE);
-        // Of a job of another name.
+        // As in a job of another name.
         for container in &mut pod.spec.as_mut().unwrap().containers {
             for variable in container.env.iter_mut().flatten() {
                 variable.value = variable.value.take().map(|v| v.replace("llm", job));
@@ -200,7 +199,7 @@ mod tests {
             let of = |value: &str| signed(framework, env(name, value), "a");
             assert_ne!(of("all"), of("none"), "{framework} {name}");
         }
-        // What is beside the main container is nobody's but the template's.
+        // Variables of the other containers always come from the template.
         let beside = |value: &str| {
             let template = json!({"spec": {"containers": [{"name": "s", "image": "i",
                 "env": [{"name": "RANK", "value": value}],
@@ -210,7 +209,7 @@ mod tests {
         assert_ne!(beside("1"), beside("2"));
     }
 
-    /// A webhook that hangs is asked of few pods, and the others do not wait for their turn with it.
+    /// Few pods are sent to a webhook that hangs, and the others fail without waiting for it.
     #[tokio::test(start_paused = true)]
     async fn those_who_wait_behind_a_webhook_that_hangs_go_away_with_those_who_ask_it() {
         let line = Line::default();

@@ -1,25 +1,25 @@
-//! What the scheduler answers to those who ask how things stand.
+//! Answers of the scheduler to queries.
 
 use std::collections::BTreeMap;
 
 use trellis_scheduler::{QueueCounts, QueueMemory, QueueStanding, ResourceName, Totals};
 
-/// How a queue stands.
+/// Usage of a queue.
 #[derive(Clone, Debug, Default)]
 pub struct QueueReport {
-    /// Jobs that wait and hold a place.
+    /// Jobs that wait, and jobs that hold a place.
     pub counts: QueueCounts,
-    /// What they hold. None: the queue is not known (yet).
+    /// Resources that the jobs hold. None: the queue is not known (yet).
     pub standing: Option<QueueStanding>,
-    /// What they have held.
+    /// Past usage of the queue.
     pub memory: Option<QueueMemory>,
 }
 
-/// What there is, as the engine has it.
+/// Totals of the cluster in the engine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TotalsReport {
-    /// Of the nodes that take pods.
+    /// Totals of the schedulable nodes.
     pub by_resource: BTreeMap<ResourceName, Totals>,
-    /// Limits of which the engine's account has for long not been what is counted anew.
+    /// Number of limits whose account in the engine has differed from a recount for long.
     pub wrong_limits: usize,
 }

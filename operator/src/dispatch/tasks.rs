@@ -9,9 +9,8 @@ use tokio::task::{Id, JoinSet};
 use crate::cache::watch::{Sink, follow};
 use crate::dispatch::context::{Context, Watched};
 
-/// What must run for as long as we do. When one of them ends, we do: a watch
-/// that is dead leaves a cache that is wrong, and nobody would see. They end
-/// when this is dropped.
+/// Tasks that must run for as long as the process. When one ends, the process ends: a dead watch
+/// would silently leave the cache wrong. Dropping this stops the tasks.
 #[derive(Default)]
 pub struct Tasks {
     set: JoinSet<()>,
@@ -19,7 +18,7 @@ pub struct Tasks {
 }
 
 impl Tasks {
-    /// Starts one.
+    /// Starts a task.
     pub fn start(
         &mut self,
         name: impl Into<String>,
@@ -29,7 +28,7 @@ impl Tasks {
         self.names.insert(id, name.into());
     }
 
-    /// Starts to watch a kind, of which those with these labels, or all.
+    /// Starts a watch of a kind, restricted to these labels if there are any.
     pub fn watch<K>(&mut self, client: &Client, labels: Option<String>, context: &Arc<Context>)
     where
         K: Resource<DynamicType = ()>
@@ -47,7 +46,7 @@ impl Tasks {
         self.start(name, follow(client.clone(), labels, sink, pulse));
     }
 
-    /// Waits for the first that ends, and says which and how. While there are none it waits.
+    /// Waits for the first task that ends, and describes its end. Waits for ever without tasks.
     pub async fn first_end(&mut self) -> String {
         let (id, how) = match self.set.join_next_with_id().await {
             Some(Ok((id, ()))) => (id, "nothing is left to do".to_owned()),

@@ -24,7 +24,7 @@ const SLICE: Duration = Duration::from_millis(5);
 /// After that an evaluation is slow: what waits for all jobs does not wait for those of its
 /// namespace.
 const SLOW: Duration = Duration::from_millis(250);
-/// What could not be evaluated, which is a fault of ours, is evaluated again after that.
+/// Pause before the next try after an evaluation has panicked.
 const FAULT: Duration = Duration::from_secs(60);
 
 /// The evaluations that run, and the jobs and pods that wait for one.
@@ -120,8 +120,8 @@ impl Context {
         })
     }
 
-    /// A job, or pods, of the namespace were looked at: if a turn is left, the next one that waits
-    /// for it is looked at. What was woken may have needed none.
+    /// Passes a free turn on to the next job or pods of the namespace that wait. The one that was
+    /// looked at may not have used its turn.
     pub(crate) fn pass_turn(&self, namespace: &str) {
         if let Some(next) = self.turns.next(namespace) {
             self.wake(next);
@@ -145,9 +145,9 @@ pub(crate) struct Turn {
 }
 
 impl Turn {
-    /// Does this on a thread of its own, with a core. It evaluates by the policies that it is
-    /// given, which let others have the core. False: that is a fault of ours, and the look at what
-    /// it was for comes later.
+    /// Runs `work` on a thread of its own, with a core. It evaluates by the policies that it is
+    /// given, which let other evaluations have the core. False: the evaluation panicked, and the
+    /// next look comes later.
     pub(crate) async fn evaluate(
         &mut self,
         policies: Option<Arc<Policies>>,
@@ -251,7 +251,7 @@ mod tests {
         );
     }
 
-    /// What was woken may need no turn: the next is woken by the look at it.
+    /// A job that is woken may need no turn: its look wakes the next one.
     #[tokio::test]
     async fn next_that_waits_is_woken_although_the_one_before_needs_no_turn() {
         let (context, _heard) = Context::new();

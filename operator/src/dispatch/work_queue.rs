@@ -1,5 +1,4 @@
-//! Keys that are to be reconciled: each at most once at a time, each with a
-//! back-off of its own.
+//! Queue of keys to reconcile: each at most once at a time, each with a back-off of its own.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -12,7 +11,7 @@ use crate::gang::key::Key;
 
 const FIRST_BACKOFF: Duration = Duration::from_millis(250);
 const LONGEST_BACKOFF: Duration = Duration::from_secs(60);
-/// How long an empty queue sleeps when nobody wakes it.
+/// How long an empty queue sleeps without an event.
 const IDLE: Duration = Duration::from_secs(3600);
 
 /// The work queue. A key that is added while it is worked on is handed out
@@ -25,11 +24,11 @@ pub struct WorkQueue {
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// Keys that nobody works on, in the order in which they are due.
+    /// Keys that wait, in the order in which they are due.
     waiting: BTreeSet<(Instant, Key)>,
-    /// When each waiting key is due, and each key that is worked on is due again.
+    /// When each waiting key is due, and each running key is due again.
     due: HashMap<Key, Instant>,
-    /// Since when each is worked on.
+    /// When the work on each running key began.
     working: HashMap<Key, Instant>,
     failures: HashMap<Key, u32>,
 }
@@ -68,12 +67,12 @@ impl Inner {
 }
 
 impl WorkQueue {
-    /// The key is due now.
+    /// Makes the key due now.
     pub fn add(&self, key: Key) {
         self.add_after(key, Duration::ZERO);
     }
 
-    /// The key is due in a while, or earlier if someone else asks for it.
+    /// Makes the key due after `delay`, or earlier if another caller asks for that.
     pub fn add_after(&self, key: Key, delay: Duration) {
         let now = Instant::now();
         self.inner
@@ -112,7 +111,7 @@ impl WorkQueue {
         }
     }
 
-    /// How many keys are due, and how long the longest work that is under way has taken.
+    /// Number of due keys, and how long the longest running work has taken.
     #[must_use]
     pub fn standing(&self) -> (usize, Option<Duration>) {
         let inner = self.inner.lock();
@@ -156,8 +155,8 @@ impl WorkQueue {
     }
 }
 
-/// Work on a key. What ends it without a word, such as a panic, is a failure:
-/// the key would be handed out never again.
+/// Work on a key. Dropping it without a result, as a panic does, counts as a failure: otherwise the
+/// key would never be handed out again.
 #[derive(Debug)]
 pub struct Work<'a> {
     queue: &'a WorkQueue,
@@ -166,13 +165,13 @@ pub struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// It has succeeded.
+    /// The work has succeeded.
     pub fn done(mut self) {
         self.over = true;
         self.queue.done(self.key);
     }
 
-    /// It has failed. Gives the time until it is tried again.
+    /// The work has failed. Returns the time until the next try.
     #[must_use]
     pub fn failed(mut self) -> Duration {
         self.over = true;

@@ -1,56 +1,56 @@
-//! What is to be done about a write that did not succeed.
+//! Errors of writes, and what to do about each.
 
 use crate::dispatch::leader::NotLeading;
 
 /// Why a write did not succeed.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
-    /// We may not write any more.
+    /// This replica may not write any more.
     #[error(transparent)]
     NotLeading(#[from] NotLeading),
-    /// Nothing was written: nobody wanted it any more when its turn came.
+    /// Nothing was written: the caller withdrew the write before its turn came.
     #[error("nobody wants it any more")]
     NotWanted,
-    /// Something of that name is there.
+    /// An object of that name exists already.
     #[error("{0}")]
     AlreadyExists(String),
-    /// Someone else was faster: with the object, or with what admission counts it in.
+    /// Another writer changed the object, or the quota that admission counts it in, first.
     #[error("{0}")]
     Conflict(String),
     /// The object is gone.
     #[error("{0}")]
     NotFound(String),
-    /// The API server will not take it, now or later, as it is.
+    /// The API server refuses the object as it is, now and later.
     #[error("{message}")]
     Refused {
         /// HTTP code.
         code: u16,
-        /// What the API server says.
+        /// Message of the API server.
         message: String,
     },
-    /// A quota of the namespace has no room. The numbers may change, and say
-    /// nothing about how the API server does.
+    /// A ResourceQuota of the namespace has no room. Its numbers may change, and it is no sign that
+    /// the API server is overloaded.
     #[error("{0}")]
     Exhausted(String),
-    /// The API server does not know us, or our roles. It may in a moment: one
-    /// that has just started knows none yet.
+    /// The API server does not know this client or its roles. It may in a moment: an API server
+    /// that has just started has not loaded them yet.
     #[error("{0}")]
     Unauthorized(String),
-    /// An admission webhook does not answer, or not as it should. That concerns
-    /// whom it is asked about, mostly one namespace, and says nothing about how
-    /// the API server does.
+    /// An admission webhook does not answer, or answers wrongly. The failure concerns the objects
+    /// that the webhook is called for, mostly in one namespace, and is no sign that the API server
+    /// is overloaded.
     #[error("{0}")]
     Webhook(String),
-    /// No answer came in time: nobody knows whether it was written.
+    /// No answer came in time, so the object may or may not have been written.
     #[error("{0}")]
     Unanswered(String),
-    /// Nobody knows whether it was written, or it may succeed later.
+    /// The object may or may not have been written, or the write may succeed later.
     #[error("{0}")]
     Transient(String),
 }
 
 impl WriteError {
-    /// What came of the write, in one word.
+    /// Label of the error in metrics, in one word.
     #[must_use]
     pub const fn word(&self) -> &'static str {
         match self {
@@ -68,7 +68,7 @@ impl WriteError {
         }
     }
 
-    /// True if the API server has more to do than it can: writes are to become fewer.
+    /// True if the API server is overloaded and writes have to become fewer.
     #[must_use]
     pub fn is_push_back(&self) -> bool {
         matches!(self, Self::Transient(_) | Self::Unanswered(_))
@@ -84,9 +84,10 @@ impl From<kube::Error> for WriteError {
         match status.code {
             404 => Self::NotFound(message),
             409 if status.reason == "AlreadyExists" => Self::AlreadyExists(message),
-            // Of quotas too: "Operation cannot be fulfilled on resourcequotas".
+            // The API server also answers so for quotas: "Operation cannot be fulfilled on
+            // resourcequotas".
             409 => Self::Conflict(message),
-            // The authorizer's answer, unlike admission's, may be another in a moment.
+            // The authorizer may answer otherwise in a moment, unlike admission.
             401 => Self::Unauthorized(message),
             403 if message.contains(" is forbidden: User \"") => Self::Unauthorized(message),
             403 if message.contains("exceeded quota") => Self::Exhausted(message),
@@ -140,7 +141,7 @@ mod tests {
             );
             assert!(matches!(denied, WriteError::Refused { .. }), "{code}");
         }
-        // What concerns one namespace, or our rights, must slow nobody down.
+        // Errors of one namespace, or of this client's own rights, must not slow down other writes.
         for (code, message) in [(401, "Unauthorized"), (403, rbac)] {
             let error = error(code, message);
             assert!(matches!(error, WriteError::Unauthorized(_)), "{code}");
@@ -172,7 +173,7 @@ mod tests {
             WriteError::from(kube::Error::Api(Box::new(status)))
         };
         assert!(matches!(of("AlreadyExists"), WriteError::AlreadyExists(_)));
-        // That of a quota whose numbers another has just written, for one.
+        // For example a conflict on a quota that another writer has just updated.
         for reason in ["Conflict", ""] {
             assert!(matches!(of(reason), WriteError::Conflict(_)), "{reason}");
         }

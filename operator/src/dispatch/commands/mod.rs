@@ -1,6 +1,6 @@
-//! The door for writes: leadership is checked before each, those in flight are
-//! bounded, and an error is told apart by what is to be done. The Lease alone
-//! (`leader`), which leadership comes from, goes another way.
+//! All writes of the operator but those to the Lease (`leader`), from which leadership comes.
+//! Before each write the leadership is checked, writes in flight are limited, and errors are
+//! classified by what to do about them.
 
 mod error;
 mod external;
@@ -31,16 +31,16 @@ pub use error::WriteError;
 use limiter::{Limiter, Turn};
 pub use remove::{Deletion, Eviction};
 
-/// The door for writes.
+/// Writes to the API server, for as long as this replica leads.
 #[derive(Clone)]
 pub struct Commands {
     client: Client,
     leadership: Leadership,
     limiter: Arc<Limiter>,
     turn: Turn,
-    /// Nobody wants the write any more, if its turn has not come by then.
+    /// Cancels writes that still wait for a permit.
     stop: Option<CancellationToken>,
-    /// What has come of writes.
+    /// Metrics of write results.
     counts: Counts,
 }
 
@@ -58,20 +58,20 @@ impl Commands {
         }
     }
 
-    /// The same door, whose writes are counted there.
+    /// The same commands, with their writes counted in `counts`.
     #[must_use]
     pub fn counting(self, counts: Counts) -> Self {
         Self { counts, ..self }
     }
 
-    /// How many writes are in flight, and how many may be.
+    /// Writes in flight, and how many may be.
     #[must_use]
     pub fn in_flight(&self) -> (usize, usize) {
         self.limiter.standing()
     }
 
-    /// The same door, for what nobody wants any more once `stop` is cancelled: what
-    /// waits for its turn then is not written. What is under way is waited for.
+    /// The same commands, for writes that are dropped if `stop` is cancelled before their turn.
+    /// Writes already in flight are waited for.
     #[must_use]
     pub fn unless(&self, stop: &CancellationToken) -> Self {
         Self {
@@ -80,15 +80,15 @@ impl Commands {
         }
     }
 
-    /// The same door, for what is told of work that is done: while gangs wait
-    /// for their pods it waits until their writes are through, some seconds at
-    /// most. GPUs wait for a pod, nobody for an event.
+    /// The same commands, for reports on work that is done. While gangs wait for their pods, a
+    /// report waits until their writes are through, some seconds at most: GPUs are idle until a pod
+    /// exists, but never until an event does.
     #[must_use]
     pub fn after_others(&self) -> Self {
         self.after_others_since(Instant::now())
     }
 
-    /// The same, for what has waited since then.
+    /// The same, for a report that has waited since then.
     #[must_use]
     pub fn after_others_since(&self, since: Instant) -> Self {
         let waited = since.elapsed();
@@ -98,7 +98,7 @@ impl Commands {
         }
     }
 
-    /// The same door, for what is to be written whoever wants it.
+    /// The same commands, for writes that `stop` does not cancel.
     #[must_use]
     pub fn in_any_case(&self) -> Self {
         Self {
@@ -107,21 +107,21 @@ impl Commands {
         }
     }
 
-    /// Our term, if we still lead.
+    /// The epoch of this leader.
     ///
     /// # Errors
-    /// If we do not.
+    /// If this replica does not lead.
     pub fn epoch(&self) -> Result<Epoch, NotLeading> {
         self.leadership.check()
     }
 
-    /// Raises our term above one that has been seen in a journal.
+    /// Raises the epoch above one that was seen in a journal.
     pub async fn lead_above(&self, seen: Epoch) {
         self.leadership.raise_above(seen).await;
     }
 
-    /// Runs one write to a namespace under the limit, if we lead at the moment
-    /// when its turn comes, and for as long as we do.
+    /// Runs one write to a namespace under the limit. The write fails if this replica does not lead
+    /// when its turn comes, or loses the lease meanwhile.
     async fn write<T>(
         &self,
         namespace: &str,
@@ -168,14 +168,14 @@ impl Commands {
                 Err(WriteError::Unanswered(format!("no answer came within {time:?}")))
             }
         };
-        // What is asked of admission alone may have been held up there.
+        // A dry run without an answer may hang in a webhook: it says nothing about the API server.
         let pushed_back = match &result {
             Err(WriteError::Unanswered(_)) if effect == Effect::None => false,
             Err(error) => error.is_push_back(),
             Ok(_) => false,
         };
         permit.report(pushed_back);
-        // What is asked of admission is refused where a user's pod is: that is no write of ours.
+        // Dry runs are not counted: admission may refuse a user's pod, and nothing is written.
         if effect == Effect::Lasting {
             let outcome = result.as_ref().map(|_| ());
             self.counts.wrote(outcome, began.elapsed());
@@ -353,7 +353,7 @@ impl Commands {
         }
     }
 
-    /// Whether an object is there now. Of its metadata alone: what is in it is not sent.
+    /// True if an object exists now. Only its metadata is read.
     ///
     /// # Errors
     /// As [`WriteError`] tells.
@@ -370,9 +370,8 @@ impl Commands {
         }
     }
 
-    /// What the API server answers. Nobody's `managedFields` keep an answer from
-    /// being read: who takes a write that was carried out for one that failed
-    /// makes it again.
+    /// Sends a request and decodes the answer. Malformed `managedFields` do not make decoding fail:
+    /// a write that succeeded would be taken for a failure and repeated.
     pub(super) async fn answer<A: DeserializeOwned>(
         &self,
         request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
@@ -384,22 +383,22 @@ impl Commands {
     }
 }
 
-/// What a write leaves behind.
+/// Effect of a write on the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Effect {
-    /// It is a dry run.
+    /// A dry run, which changes nothing.
     None,
     Lasting,
 }
 
-/// The namespace of a path to objects of one kind. Empty: they are in none.
+/// Namespace of a path to objects of one kind. Empty if they are cluster-scoped.
 fn namespace_of(path: &str) -> &str {
     let rest = path.split_once("/namespaces/").map(|(_, rest)| rest);
     rest.and_then(|rest| rest.split('/').next())
         .unwrap_or_default()
 }
 
-/// A list, whose items are read one by one.
+/// A list whose items are decoded one by one.
 #[derive(Deserialize)]
 struct List {
     items: Vec<Box<RawValue>>,

@@ -1,4 +1,4 @@
-//! Objects are made to go: by a delete, or by an eviction, which budgets may put off.
+//! Removes objects: by a delete, or by an eviction, which a PodDisruptionBudget may postpone.
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::Resource;
@@ -9,28 +9,28 @@ use serde_json::json;
 
 use super::{Commands, WriteError, namespace_of};
 
-/// What an accepted delete means.
+/// Result of an accepted delete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deletion {
-    /// The object goes: at once, or when its grace is over and its finalizers are gone.
+    /// The object goes at once, or when its grace period is over and its finalizers are gone.
     Begun,
-    /// That incarnation was gone before.
+    /// The incarnation with that uid was already gone.
     Gone,
 }
 
-/// What an eviction that was answered means.
+/// Result of an eviction that the API server answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Eviction {
-    /// The pod goes when its grace is over; of a dry run: it would.
+    /// The pod goes when its grace period is over. After a dry run: it would go.
     Begun,
-    /// That incarnation was gone before.
+    /// The incarnation with that uid was already gone.
     Gone,
-    /// A PodDisruptionBudget keeps it for now: what the API server says.
+    /// A PodDisruptionBudget forbids the eviction for now: the API server's message.
     Kept(String),
 }
 
 impl Commands {
-    /// Deletes one incarnation of an object. What is gone already is a success.
+    /// Deletes one incarnation of an object. An object that is gone already is a success.
     ///
     /// # Errors
     /// As [`WriteError`] tells.
@@ -48,7 +48,7 @@ impl Commands {
         Ok(())
     }
 
-    /// Deletes one incarnation of an object, and tells whether it was still there.
+    /// Deletes one incarnation of an object, and reports whether it still existed.
     ///
     /// # Errors
     /// As [`WriteError`] tells.
@@ -66,7 +66,8 @@ impl Commands {
         self.delete_at(&path, name, uid, grace).await
     }
 
-    /// Deletes one incarnation of an object without a namespace. An object that is gone already is a success.
+    /// Deletes one incarnation of a cluster-scoped object. An object that is gone already is a
+    /// success.
     ///
     /// # Errors
     /// As [`WriteError`] tells.
@@ -96,7 +97,7 @@ impl Commands {
             ..DeleteParams::default()
         };
         let request = KubeRequest::new(path).delete(name, &params);
-        // The object or a Status: it is the same.
+        // The answer is the object or a Status; either means success.
         match self.write(namespace_of(path), self.answer(request)).await {
             Ok(IgnoredAny) => Ok(Deletion::Begun),
             Err(error) if is_gone(&error) => Ok(Deletion::Gone),
@@ -104,7 +105,7 @@ impl Commands {
         }
     }
 
-    /// Evicts one incarnation of a pod, with this grace in seconds, else its own.
+    /// Evicts one incarnation of a pod with this grace in seconds. None: the pod's own grace.
     ///
     /// # Errors
     /// As [`WriteError`] tells.
@@ -150,8 +151,8 @@ impl Commands {
     }
 }
 
-/// True if the incarnation that was to go is gone: nothing has that name, or
-/// what has it now is another, for which the precondition does not hold.
+/// True if the incarnation to remove is gone: no object has that name, or one with another uid has
+/// it and the precondition fails.
 fn is_gone(error: &WriteError) -> bool {
     match error {
         WriteError::NotFound(_) => true,
@@ -160,8 +161,8 @@ fn is_gone(error: &WriteError) -> bool {
     }
 }
 
-/// What the API server says where a budget is the reason of its refusal. A pod
-/// that two budgets speak of is never evicted (kube-apiserver, eviction.go).
+/// The API server's message if a PodDisruptionBudget is the reason of its refusal. The API server
+/// never evicts a pod that two budgets select (kube-apiserver, eviction.go).
 fn kept(status: &Status) -> Option<String> {
     let mut causes = status.details.iter().flat_map(|details| &details.causes);
     let budget = causes.find(|cause| cause.reason == "DisruptionBudget");

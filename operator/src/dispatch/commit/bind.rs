@@ -1,7 +1,7 @@
-//! The claims that a plan's pods mount are bound before the first pod is created: a pod that has
-//! its node does not wait for a scheduler, and its claims would for ever.
+//! Binds the claims that a plan's pods mount before the first pod is created. A pod that has its
+//! node already skips kube-scheduler, so nothing else would bind its claims.
 //!
-//! Every step looks at what is there and does what is missing, so that whoever goes on with the
+//! Every step reads the current state and does what is missing, so that a leader that resumes the
 //! plan after a crash does the rest.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,16 +25,16 @@ use crate::gang::binding::{Mounts, Step, Stock, Stuck, choose, mounts};
 use crate::gang::key::Key;
 use crate::gang::observed::{BOUND_BY_CONTROLLER, SELECTED_NODE, SlimClaim, SlimVolume};
 
-/// Longest sleep without an event: no correctness rests on it.
+/// Longest sleep without an event. Correctness does not depend on it.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// What commits that are under way are about to bind, by claim: two that chose the same volume
-/// would both open a plan, and one would have to undo it.
+/// Claims that running commits are about to bind, with the job and the chosen volume. Two commits
+/// that chose the same volume would both open a plan, and one would have to undo it.
 #[derive(Debug, Default)]
 pub(super) struct Promises(Mutex<BTreeMap<Key, (Key, Option<String>)>>);
 
 impl Promises {
-    /// What is promised to the job ends with this.
+    /// The promises of one job. They end when the guard is dropped.
     pub(super) fn of<'a>(&'a self, job: &'a Key) -> Promise<'a> {
         Promise {
             promises: self,
@@ -43,7 +43,7 @@ impl Promises {
     }
 }
 
-/// What is promised to one job.
+/// Guard that ends the promises of one job.
 pub(super) struct Promise<'a> {
     promises: &'a Promises,
     job: &'a Key,
@@ -57,7 +57,7 @@ impl Drop for Promise<'_> {
 }
 
 impl From<Stuck> for Outcome {
-    /// Before anything is promised.
+    /// For a plan that is not open yet.
     fn from(stuck: Stuck) -> Self {
         avoid(stuck.nodes, Self::PutOff(stuck.reason, stuck.message))
     }
@@ -70,7 +70,7 @@ fn avoid(nodes: BTreeSet<String>, outcome: Outcome) -> Outcome {
     }
 }
 
-/// What the pods of a plan mount.
+/// Claims that the pods of a plan mount.
 pub(super) fn of_plan(run: &Run, plan: &Plan, counted: &BTreeMap<String, Admitted>) -> Mounts {
     let pods = plan.assignments.iter().map(|a| {
         let count = u64::try_from(a.count).unwrap_or(0);
@@ -80,8 +80,8 @@ pub(super) fn of_plan(run: &Run, plan: &Plan, counted: &BTreeMap<String, Admitte
 }
 
 impl Committer {
-    /// What is to be done for claims of the job's namespace; what that takes is promised to it.
-    /// What another commit is about to bind is waited for: one claim has one volume.
+    /// Chooses a step for each claim of the job, and promises it the chosen volumes. A claim that
+    /// another commit is about to bind is waited for: a claim has only one volume.
     fn promised(&self, job: &Key, mounts: &Mounts) -> Result<Vec<(String, Step)>, Stuck> {
         let mut promises = self.promises.0.lock();
         let is_anothers = |claim: &String| {
@@ -109,7 +109,7 @@ impl Committer {
         Ok(steps)
     }
 
-    /// That the claims of a plan that is not open yet can be bound where it has their pods.
+    /// Checks that the claims of a plan that is not open yet can be bound on the plan's nodes.
     pub(super) fn can_bind(&self, job: &Key, mounts: &Mounts) -> Result<(), Outcome> {
         self.promised(job, mounts)?;
         let promises = self.promises.0.lock();
@@ -125,14 +125,14 @@ impl Committer {
         }
     }
 
-    /// True if all claims are bound, and reached from where their pods are.
+    /// True if all claims are bound to volumes that their pods' nodes can reach.
     pub(super) fn are_bound(&self, job: &Key, mounts: &Mounts) -> bool {
         let stock = Stock::of(&self.context.cache.storage(&job.namespace), mounts);
         let steps = choose(mounts, &stock);
         steps.is_ok_and(|steps| steps.iter().all(|(_, step)| *step == Step::Bound))
     }
 
-    /// Binds the claims of a plan's pods, until then or until nobody wants it any more.
+    /// Binds the claims of a plan's pods, until the deadline or until `stop` is cancelled.
     pub(super) async fn bind(
         &self,
         job: &Key,
@@ -155,7 +155,8 @@ impl Committer {
                     Step::Bound => continue,
                     Step::Wait => Ok(()),
                     Step::Give(volume) => self.give(&key, &volume, plan).await,
-                    // What was asked for and is not there any more was refused by who provisions.
+                    // The annotation that this commit wrote is gone again: the provisioner rejected
+                    // the node.
                     Step::Provision(node) if asked.contains(&claim) => {
                         let message = format!(
                             "PersistentVolumeClaim {claim:?}: no volume could be provisioned for node {node:?}: the claim's events say why"
@@ -179,7 +180,7 @@ impl Committer {
                     Err(WriteError::Refused { message, .. }) => {
                         return Err(Outcome::Undo(Reason::ClaimNotBound, message));
                     }
-                    // The next look finds what is there now.
+                    // The next turn of the loop reads the current state.
                     Err(error) => failed = Some(error.to_string()),
                 }
                 awaited.get_or_insert(claim);
@@ -211,8 +212,8 @@ impl Committer {
         }
     }
 
-    /// The volume is given to the claim, if nobody has touched it since. The controller manager
-    /// does the rest, as for one that kube-scheduler gives (`GetBindVolumeToClaim`).
+    /// Gives the volume to the claim, if the volume has not changed since it was read. The
+    /// controller manager does the rest, as after kube-scheduler (`GetBindVolumeToClaim`).
     async fn give(&self, claim: &Key, volume: &str, plan: &Plan) -> Result<(), WriteError> {
         let key = Key::new("", volume);
         let (Some(of), Some(volume)) = (
@@ -245,7 +246,7 @@ impl Committer {
         Ok(())
     }
 
-    /// A volume is asked for, for that node.
+    /// Asks the provisioner for a volume that the node can reach.
     async fn select(&self, claim: &Key, node: &str, plan: &Plan) -> Result<(), WriteError> {
         let Some(of) = self.context.cache.claims.get(claim) else {
             return Ok(());
@@ -265,7 +266,7 @@ impl Committer {
         Ok(())
     }
 
-    /// What the creating waits for shows in status, should it take long.
+    /// Shows in status which claim the gang waits for.
     fn tell_of(&self, job: &Key, claim: &str) {
         let message = format!("PersistentVolumeClaim {claim:?} is being bound");
         let told = Certificate::waits(Reason::BackingOff, message);
@@ -273,7 +274,7 @@ impl Committer {
     }
 }
 
-/// What one pod of a group mounts.
+/// Claims that one pod of a group mounts.
 pub(super) fn of_pod(
     run: &Run,
     counted: &BTreeMap<String, Admitted>,

@@ -1,9 +1,8 @@
-//! Before the first eviction: would a PodDisruptionBudget put one of them off?
+//! Asks before the first eviction whether a PodDisruptionBudget would postpone any of them.
 //!
-//! The budgets are read anew for each nomination, since nominations are rare and
-//! a cache of them would be one more thing that may be behind. In a namespace
-//! without budgets that is one request; elsewhere each pod that a budget selects
-//! costs a dry run more.
+//! The budgets are read from the API server for each nomination, because nominations are rare and a
+//! cache may be stale. A namespace without budgets costs one request. Elsewhere each pod that a
+//! budget selects costs a dry run more.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,24 +23,24 @@ use crate::gang::external::Unit;
 use crate::gang::key::Key;
 use crate::gang::observed::{ExternalPod, PodPhase, PodView, SlimCondition, SlimPod};
 
-/// Dry runs of one nomination that are under way at once.
+/// Dry runs of one nomination in flight at once.
 const TRIALS: usize = 32;
 
-/// Whom a budget does not let go.
+/// A victim that a PodDisruptionBudget does not allow to leave.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kept {
-    /// The gang by its job, or the pod beyond one.
+    /// The gang, by its job, or the surplus pod.
     pub victim: Key,
-    /// Which budget, and why.
+    /// Name of the budget, and its reason.
     pub message: String,
 }
 
-/// A pod whose eviction its budgets are asked about: one that has ended or does
-/// not run yet may go in any case (kube-apiserver, eviction.go).
+/// A pod whose eviction a budget may forbid. Budgets do not apply to a pod that has ended or does
+/// not run yet (kube-apiserver, eviction.go).
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Leaver {
     job: Key,
-    /// The gang, or the pod itself where it leaves alone.
+    /// The gang, or the pod itself if it leaves alone.
     victim: Key,
     name: String,
     uid: String,
@@ -49,20 +48,20 @@ struct Leaver {
     ready: bool,
 }
 
-/// What of a budget counts here.
+/// The parts of a PodDisruptionBudget that count here.
 #[derive(Debug)]
 struct Budget {
     name: String,
-    /// None: it selects nothing, or nothing that can be understood.
+    /// None: the budget selects no pod, or its selector is invalid.
     selector: Option<Selector>,
     allowed: usize,
 }
 
 impl Committer {
-    /// The first of these gangs that a budget does not let go as things are.
+    /// The first of these victims that a budget does not allow to leave now.
     ///
     /// # Errors
-    /// If that cannot be found out for now.
+    /// If the API server cannot be asked for now.
     pub(super) async fn kept(
         &self,
         victims: &[NominatedVictim],
@@ -125,7 +124,7 @@ impl Committer {
     }
 }
 
-/// The pods of these gangs that budgets are asked about.
+/// The pods of these victims to which budgets apply.
 fn leavers(pods: &[SlimPod], victims: &[&NominatedVictim]) -> Vec<Leaver> {
     let mut leavers: Vec<Leaver> = Vec::new();
     let mut known = BTreeSet::new();
@@ -155,7 +154,7 @@ fn leavers(pods: &[SlimPod], victims: &[&NominatedVictim]) -> Vec<Leaver> {
                 continue;
             };
             let runs = view.phase == PodPhase::Running && !view.deleting;
-            // The gang, or one pod beyond it.
+            // The whole gang, or one surplus pod.
             let leaves = victim
                 .pod
                 .as_ref()
@@ -174,7 +173,7 @@ fn leavers(pods: &[SlimPod], victims: &[&NominatedVictim]) -> Vec<Leaver> {
     leavers
 }
 
-/// Which pods that others have made are to leave. None: a job's.
+/// The external pods that are to leave. None: the victim is a job.
 fn whose_external_pods(victim: &NominatedVictim) -> Option<Unit> {
     external::unit(&Key::new(&victim.namespace, &victim.name))
 }
@@ -192,8 +191,8 @@ fn leaver(job: &Key, victim: &Key, pod: &SlimPod, uid: String) -> Leaver {
     }
 }
 
-/// The gang with which a budget is asked for more than it allows. Dry runs do not
-/// add up: each of two pods may go where both together may not.
+/// The victim with which a budget is asked for more evictions than it allows. Dry runs do not show
+/// this: a budget may allow each of two evictions but not both.
 fn too_many(budgets: &[Budget], leavers: &[Leaver]) -> Option<Kept> {
     budgets.iter().find_map(|budget| {
         let mut healthy = leavers.iter().filter(|l| l.ready && budget.selects(l));
@@ -337,7 +336,7 @@ mod tests {
             Some("ns/b")
         );
         assert_eq!(keeps(&[budget("none", all, 0)]).as_deref(), Some("ns/a"));
-        // Of others, of everyone, of no one.
+        // A budget that selects other pods, all pods, no pods.
         let of_c = json!({"matchExpressions": [{"key": "job", "operator": "In", "values": ["c"]}]});
         assert_eq!(keeps(&[budget("c", of_c, 0)]), None);
         assert_eq!(

@@ -1,5 +1,5 @@
-//! What must be there before a pod is: its Service, the NetworkPolicy without which it
-//! would talk to everyone, and the hostfile that it mounts.
+//! Objects that must exist before a pod does: its Service, its NetworkPolicy, without which it
+//! could reach every pod, and the hostfile that it mounts.
 
 use trellis_api::{Reason, names};
 
@@ -7,7 +7,7 @@ use super::{Committer, Outcome, is_there};
 use crate::gang::key::Key;
 
 impl Committer {
-    /// Which of them is not there, or is going. The controller creates it again.
+    /// Describes the first object that is missing or terminating. The controller creates it again.
     pub(super) fn missing_child(&self, job: &Key, uid: &str, hosts: bool) -> Option<String> {
         let (services, policies) = (
             &self.context.cache.services,
@@ -32,7 +32,7 @@ impl Committer {
         is_there(self.context.cache.config_maps.get(key).as_deref(), uid)
     }
 
-    /// Nothing is promised to a job that lacks one of them. `hosts`: it has a hostfile.
+    /// Puts a job off if such an object is missing. `hosts`: the job has a hostfile.
     pub(super) fn has_children(&self, job: &Key, uid: &str, hosts: bool) -> Result<(), Outcome> {
         match self.missing_child(job, uid, hosts) {
             None => Ok(()),
@@ -63,7 +63,7 @@ mod tests {
         serde_json::from_value(json!({"metadata": meta, "spec": {"podSelector": {}}})).unwrap()
     }
 
-    /// What is missing of a job that has this Service, NetworkPolicy and ConfigMap.
+    /// The missing object of a job that has this Service, NetworkPolicy and ConfigMap.
     async fn missing(
         service: Option<(&str, Value)>,
         policy: Option<(&str, Value)>,

@@ -1,4 +1,4 @@
-//! The pods of a plan are created, and the plan is closed.
+//! Creates the pods of a plan, and closes the plan.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -25,9 +25,9 @@ use crate::gang::key::Key;
 use crate::gang::observed::SlimPod;
 use crate::gang::{flavors, journal, request};
 
-/// Creates of one gang that are under way at once; the limiter bounds them all.
+/// Creates of one gang in flight at once. The limiter bounds those of all gangs.
 const CREATES: usize = 32;
-/// Tries of one pod before its gang's plan is left to its deadline.
+/// Tries for one pod before its gang's plan is left to its deadline.
 const TRIES: u32 = 6;
 
 /// One pod of a plan.
@@ -37,7 +37,7 @@ pub(super) struct Member<'a> {
     pub(super) index: u32,
     pub(super) node: &'a str,
     pub(super) round: i64,
-    /// Of one beyond the gang: what its flavors bring, and the term of who creates it.
+    /// For a surplus pod: the tolerations of its flavors, and the epoch of the creating leader.
     pub(super) beyond: Option<(&'a [Toleration], i64)>,
 }
 
@@ -60,7 +60,7 @@ impl<'a> Member<'a> {
 /// Why a pod was not created.
 struct Failure<'a> {
     outcome: Outcome,
-    /// The pod, if it may be its node's doing.
+    /// The pod, if its node may be the cause.
     refused: Option<Member<'a>>,
 }
 
@@ -72,8 +72,8 @@ impl From<Outcome> for Failure<'_> {
 }
 
 impl Committer {
-    /// Goes on with a plan that is in the journal already. Where an earlier leader
-    /// wrote it, nobody knows any more what was counted for its pods.
+    /// Continues a plan that is already in the journal. `counted` is empty if an earlier leader
+    /// wrote the plan.
     pub async fn resume(
         &self,
         job: Key,
@@ -92,8 +92,8 @@ impl Committer {
         self.create(&job, run, plan, counted, &stop).await
     }
 
-    /// Binds the claims of the plan's pods, creates what it names and is not there yet, then closes
-    /// the plan.
+    /// Binds the claims of the plan's pods, creates the pods that are missing, then closes the
+    /// plan.
     pub(super) async fn create(
         &self,
         job: &Key,
@@ -126,8 +126,8 @@ impl Committer {
             return outcome;
         }
         let hash = plan.hash.clone();
-        // The gang has its pods: those of others come first. If it ends before, its plan
-        // is never closed: what it holds is not to wait for that.
+        // The gang has its pods, so pods of other gangs are written first. A gang that ends before
+        // then needs no closed plan, and the release of its resources does not wait for one.
         let closed = self
             .after_others(stop)
             .journal(job, &run.uid, move |before| journal::closed(before, &hash))
@@ -152,7 +152,7 @@ impl Committer {
         self.context.counts.placed(job, queue, waited);
     }
 
-    /// Creates pods of a plan. None: they are there, all of them.
+    /// Creates pods of a plan. None: all of them exist.
     pub(super) async fn create_all(
         &self,
         job: &Key,
@@ -162,8 +162,8 @@ impl Committer {
         counted: &BTreeMap<String, Admitted>,
         stop: &CancellationToken,
     ) -> Option<Outcome> {
-        // The futures are made before the stream: a closure in it would have to
-        // be general over the lifetimes that they borrow for.
+        // The futures are made before the stream: a closure in the stream would have to be general
+        // over the lifetimes that they borrow for.
         let mut futures = Vec::with_capacity(missing.len());
         for pod in missing {
             let counted = counted.get(pod.pods.group().name());
@@ -173,7 +173,7 @@ impl Committer {
         let mut failure: Option<Failure<'_>> = None;
         while let Some(result) = creates.next().await {
             if let Err(failed) = result {
-                // What is under way is waited for: nothing may appear after the undoing.
+                // Wait for the creates in flight: no pod may appear after the rollback.
                 stop.cancel();
                 let worse = matches!(failed.outcome, Outcome::Undo(..));
                 if worse || failure.is_none() {
@@ -216,7 +216,7 @@ impl Committer {
                 .await;
             let last = match created {
                 Ok(stored) => return Ok(self.take(job, &stored, counted)?),
-                // Ours, from a try whose answer was lost? Then that try succeeded.
+                // If this is the planned pod, an earlier try whose answer was lost succeeded.
                 Err(WriteError::AlreadyExists(message) | WriteError::Conflict(message)) => {
                     let there = self.commands.get(&job.namespace, &name).await;
                     let there: Option<SlimPod> = there.map_err(Outcome::from)?;
@@ -234,14 +234,14 @@ impl Committer {
                         refused: Some(member),
                     });
                 }
-                // The namespace is going, and nothing more will be created in it.
+                // The namespace is terminating, and no object can be created in it.
                 Err(WriteError::NotFound(message)) => {
                     return Err(Outcome::Undo(Reason::PodRefused, message).into());
                 }
                 Err(error @ (WriteError::NotLeading(_) | WriteError::NotWanted)) => {
                     return Err(Outcome::from(error).into());
                 }
-                // The numbers may change before the last try.
+                // The quota's numbers may change before the last try.
                 Err(WriteError::Exhausted(message)) => {
                     Outcome::Undo(Reason::ResourceQuotaExceeded, message)
                 }
@@ -254,7 +254,7 @@ impl Committer {
                 ) => Outcome::Again(message),
             };
             tries = tries.saturating_add(1);
-            // Nobody waits for what is beyond the gang.
+            // The gang does not wait for a surplus pod: its next fill tries again.
             if tries >= TRIES || member.beyond.is_some() {
                 return Err(last.into());
             }
@@ -266,8 +266,8 @@ impl Committer {
         }
     }
 
-    /// A pod is there, as it was stored. One that admission makes ask for more
-    /// than was counted would have its plan take what is promised to others.
+    /// Takes note of a pod that was created. If admission raised its request above what was
+    /// counted, the plan would use resources that are promised to other gangs: it is undone.
     fn take(&self, job: &Key, stored: &SlimPod, counted: Option<&Admitted>) -> Result<(), Outcome> {
         self.seen(job, stored);
         match counted.and_then(|counted| beyond(stored, &counted.request)) {
@@ -276,13 +276,13 @@ impl Committer {
         }
     }
 
-    /// A pod is there, whether or not the watch has shown it yet.
+    /// Takes note of a pod that exists, whether or not the watch has shown it yet.
     fn seen(&self, job: &Key, pod: &SlimPod) {
         let name = pod.metadata.name.as_deref().unwrap_or_default();
         let key = Key::new(&job.namespace, name);
         if self.context.cache.pods.created(&key, pod) {
             self.context.tell(Feed::pod(key.clone(), pod));
-            // It may have ended between the two: whatever is told last counts.
+            // The pod may have ended between the two calls. The engine keeps what it receives last.
             if !self.context.cache.pods.holds(&key) {
                 self.context.tell(Feed::PodGone(key));
             }
@@ -290,7 +290,7 @@ impl Committer {
     }
 }
 
-/// What a pod asks for beyond what was counted for it, in words.
+/// Describes what a stored pod requests beyond what was counted for it.
 fn beyond(stored: &SlimPod, counted: &Resources) -> Option<String> {
     let asked = request::of_pod(stored);
     let more = asked.iter().find(|(r, amount)| *amount > counted.get(r));
@@ -305,7 +305,7 @@ fn beyond(stored: &SlimPod, counted: &Resources) -> Option<String> {
     ))
 }
 
-/// The pods of a plan.
+/// The members that a plan names.
 fn members<'a>(templates: &'a [PodTemplate<'a>], plan: &'a Plan) -> Vec<Member<'a>> {
     let mut members = Vec::new();
     for pods in templates {
@@ -327,7 +327,7 @@ fn members<'a>(templates: &'a [PodTemplate<'a>], plan: &'a Plan) -> Vec<Member<'
     members
 }
 
-/// True if a pod that is there already is the very one that the plan names.
+/// True if an existing pod is the very one that the plan names.
 fn is_planned(pod: &SlimPod, run: &Run, plan: &Plan, member: Member<'_>) -> bool {
     let annotation = pod.metadata.annotations.as_ref();
     let round = annotation.and_then(|a| a.get(names::ROUND)?.parse().ok());

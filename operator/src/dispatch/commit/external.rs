@@ -1,5 +1,5 @@
-//! Pods that others have made are bound: the plan of a gang is written down, its claims are bound,
-//! then its pods, and then it is closed. A pod alone needs no plan: one write binds it or does not.
+//! Binds external pods. For a gang: write its plan to the journal, bind its claims, bind its pods,
+//! close the plan. A single pod needs no plan, because one write either binds it or does not.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -25,55 +25,55 @@ use crate::gang::journal;
 use crate::gang::key::Key;
 use crate::gang::observed::{BoundBy, ExternalPod, Flavors, JudgedSpec, SlimPod};
 
-/// Bindings of one gang that are under way at once.
+/// Bindings of one gang in flight at once.
 const BINDINGS: usize = 32;
-/// Tries of one pod before it is left to the plan's deadline.
+/// Tries for one pod before it is left to the plan's deadline.
 const TRIES: u32 = 6;
 
-/// Pause between reads that have failed, and the longest.
+/// Pause between failed reads, and the longest such pause.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(4);
 
-/// What is to be bound.
+/// External pods to bind, and where.
 #[derive(Clone, Debug)]
 pub struct ExternalPlan {
-    /// Uid of the PodGroup; of the pod, where it is alone.
+    /// Uid of the PodGroup, or of the pod if it is single.
     pub uid: String,
-    /// Where its pods go.
+    /// Nodes of the pods.
     pub plan: Plan,
-    /// Name of the PodGroup whose gang they are, or join.
+    /// Name of the PodGroup whose gang the pods are, or join.
     pub group: Option<String>,
-    /// The claims that they mount.
+    /// Claims that the pods mount.
     pub mounts: Mounts,
-    /// Since when they have waited. None: an earlier leader knew.
+    /// Time since when the pods have waited. None: an earlier leader wrote the plan.
     pub since: Option<Timestamp>,
-    /// By what it was decided that they may. None: the plan is written down already.
+    /// Policy decision that allows the pods. None: the plan is in the journal already.
     pub judged: Option<JudgedBy>,
-    /// The specs that policies have judged, by the names of the pods. Empty: an earlier leader
-    /// knew.
+    /// Specs that policies have judged, by pod name. Empty: an earlier leader wrote the plan.
     pub specs: BTreeMap<String, JudgedSpec>,
 }
 
-/// A place, and who leaves it first.
+/// Place for external pods, with the victims that leave it first.
 #[derive(Clone, Debug)]
 pub struct ExternalNomination {
-    /// As of [`ExternalPlan`].
+    /// As in [`ExternalPlan`].
     pub uid: String,
-    /// Where its pods are to go.
+    /// Nodes that the pods are to get.
     pub plan: Plan,
-    /// The claims that they mount.
+    /// Claims that the pods mount.
     pub mounts: Mounts,
-    /// By what it was decided that they may.
+    /// Policy decision that allows the pods.
     pub judged: JudgedBy,
-    /// Who leaves.
+    /// Gangs and pods that leave.
     pub victims: Vec<NominatedVictim>,
-    /// The same in words.
+    /// The nomination in words.
     pub message: String,
 }
 
 impl Committer {
-    /// Writes a nomination down, unless its claims or a budget of the victims speaks against it.
-    /// Nobody has been told to leave before. That of a pod alone is not written anywhere.
+    /// Writes a nomination to the journal, unless its claims or a victim's disruption budget
+    /// forbids it. The victims have not been asked to leave yet. A single pod has no journal: its
+    /// victims are returned.
     pub async fn nominate_external_pods(
         &self,
         unit: Key,
@@ -112,7 +112,7 @@ impl Committer {
         written.await.err().unwrap_or(Outcome::Done)
     }
 
-    /// Writes the plan of a gang down, and carries it out.
+    /// Writes the plan of a gang to the journal, and carries it out.
     pub async fn commit_external_pods(
         &self,
         unit: Key,
@@ -139,7 +139,7 @@ impl Committer {
         }
     }
 
-    /// Carries out a plan that is written down.
+    /// Carries out a plan that is in the journal.
     pub async fn resume_external_pods(
         &self,
         unit: Key,
@@ -180,7 +180,7 @@ impl Committer {
         }
     }
 
-    /// Binds a pod that is alone.
+    /// Binds a single pod.
     pub async fn bind_external(
         &self,
         unit: Key,
@@ -202,7 +202,7 @@ impl Committer {
                 Outcome::Done
             }
             Err(outcome) => {
-                // It has no journal that says what is to be taken back.
+                // A single pod has no journal that says what to roll back.
                 let claims = wanted.mounts.into_keys().collect();
                 let unbound = self
                     .unbind_external_pods(&unit, &claims, &wanted.plan.hash)
@@ -232,7 +232,7 @@ impl Committer {
         }
     }
 
-    /// Binds the claims of a plan's pods, then those of the pods that are not bound yet.
+    /// Binds the claims of a plan's pods, then the pods that are not bound yet.
     async fn bind_all(
         &self,
         unit: &Key,
@@ -273,7 +273,7 @@ impl Committer {
         let mut failure: Option<Outcome> = None;
         while let Some(result) = bindings.next().await {
             if let Err(failed) = result {
-                // What is under way is waited for: nothing may be bound after the undoing.
+                // Wait for the bindings in flight: no pod may be bound after the rollback.
                 stop.cancel();
                 let worse = matches!(failed, Outcome::Undo(..));
                 if worse || failure.is_none() {
@@ -294,7 +294,7 @@ impl Committer {
     ) -> Result<(), Outcome> {
         let key = Key::new(&unit.namespace, &pod.name);
         let refused = |why: String| was_refused(pod, &why);
-        // Users may change a pod until it is bound, and policies have judged it as it was.
+        // Users may change a pod until it is bound, but policies judged the earlier spec.
         let mut version = match judged {
             None => None,
             Some(judged) => Some(self.version_as_judged(&key, pod, judged)?),
@@ -314,9 +314,9 @@ impl Committer {
                     self.seen_bound(unit, &key, pod, node, by);
                     return Ok(());
                 }
-                // Ours, by a try whose answer was lost? Somebody else's? Or it changed meanwhile.
-                // Where no answer came at all: whoever lets go of the node must know that the pod
-                // does not have it.
+                // The pod may be bound by an earlier try whose answer was lost, bound by another
+                // scheduler, or changed. If no answer came at all, the node may only be released
+                // once it is certain that the pod is not bound to it.
                 Err(
                     error @ (WriteError::Conflict(_)
                     | WriteError::AlreadyExists(_)
@@ -352,10 +352,10 @@ impl Committer {
         }
     }
 
-    /// The version at which the watch has shown the pod last.
+    /// The `resourceVersion` at which the watch last showed the pod.
     ///
     /// # Errors
-    /// The pod is gone, or its spec is not the one that policies have judged.
+    /// If the pod is gone, or its spec is not the one that policies judged.
     fn version_as_judged(
         &self,
         key: &Key,
@@ -376,8 +376,7 @@ impl Committer {
         })
     }
 
-    /// The version of the pod as the API server has it now, whatever the watch has shown. None: it
-    /// was not read.
+    /// The `resourceVersion` of the pod as the API server has it now. None: the read failed.
     ///
     /// # Errors
     /// As for [`Self::version_as_judged`].
@@ -403,7 +402,7 @@ impl Committer {
         }
     }
 
-    /// How the pod stands, read from the API server, however long that takes.
+    /// Reads from the API server whether the pod is bound. Repeats the read until it succeeds.
     async fn standing(
         &self,
         key: &Key,
@@ -413,7 +412,7 @@ impl Committer {
     ) -> Result<Bound, Outcome> {
         let mut pause = FIRST_PAUSE;
         let there: Option<SlimPod> = loop {
-            // Who leads no more decides nothing on what he reads.
+            // A replica that has lost the lease must not decide on what it reads.
             self.commands.epoch().map_err(WriteError::from)?;
             match self.commands.get(&key.namespace, &key.name).await {
                 Ok(there) => break there,
@@ -441,10 +440,10 @@ impl Committer {
         })
     }
 
-    /// A pod is bound, whether or not the watch has shown it yet.
+    /// Takes note of a bound pod, whether or not the watch has shown it yet.
     ///
-    /// The engine learns of it at once: should its gang be undone before the watch has shown it,
-    /// its node is not free.
+    /// The engine learns of the binding at once: if the gang is rolled back before the watch shows
+    /// the pod, the node must not count as free.
     pub(crate) fn seen_bound(
         &self,
         unit: &Key,
@@ -469,7 +468,7 @@ impl Committer {
         self.context.tell(Feed::Look(unit.clone()));
     }
 
-    /// The claims that pods of an external gang mount are given back what a plan has given them.
+    /// Takes back from the claims of an external gang the volumes that a plan gave them.
     pub async fn unbind_external_pods(
         &self,
         unit: &Key,
@@ -480,7 +479,7 @@ impl Committer {
     }
 }
 
-/// A pod of the plan cannot be bound: the plan is undone.
+/// A pod of the plan cannot be bound, so the plan is undone.
 fn was_refused(pod: &PlannedPod, why: &str) -> Outcome {
     let message = format!("pod {:?} was not bound: {why}", pod.name);
     Outcome::Undo(Reason::PodRefused, message)
@@ -490,12 +489,12 @@ fn has_changed(pod: &PlannedPod) -> Outcome {
     was_refused(pod, "its spec has changed since policies judged it")
 }
 
-/// How a pod is bound that could not be.
+/// State of a pod after a failed binding.
 enum Bound {
-    /// By this very plan.
+    /// Bound by this plan.
     AsPlanned,
-    /// Not bound, and it may still be.
+    /// Not bound, but it may still be.
     NotYet,
-    /// Somebody else has bound it, or it is gone, goes, or is not to be bound.
+    /// Another scheduler has bound it, or it is gone, terminating or gated.
     Never,
 }

@@ -1,4 +1,4 @@
-//! Pods of a gang that has its place are created: those beyond it, and those in the place of others.
+//! Creates pods of a gang that is placed: surplus pods, and replacements of lost pods.
 
 use std::collections::BTreeMap;
 
@@ -17,13 +17,13 @@ use crate::gang::binding::Mounts;
 use crate::gang::keeper::Vacancy;
 use crate::gang::key::Key;
 
-/// How long a pod beyond the gang holds up what else is to be done for it, until its claims are
-/// bound. The next try finds them so.
+/// How long the claims of a surplus pod may take to bind while other work for the gang waits. The
+/// next try finds them bound.
 const BOUND_WITHIN: SignedDuration = SignedDuration::from_secs(15);
 
 impl Committer {
-    /// Creates pods of a plan that is closed. One that is refused is tried again: the others
-    /// go on.
+    /// Creates pods of a closed plan. A refused pod is tried again later; the gang's other pods
+    /// continue.
     pub async fn fill(
         &self,
         job: &Key,
@@ -82,8 +82,8 @@ impl Committer {
     }
 }
 
-/// Of pods those whose claims are bound and reached; and the first of the others, with what it
-/// mounts. What only it waits for keeps none of the gang's own from coming again.
+/// The pods whose claims are bound and reachable; and the first of the others, with its claims. A
+/// surplus pod that waits for its claims must not delay the replacement of a member.
 type Sorted<'a> = (Vec<Member<'a>>, Option<(Member<'a>, Mounts)>);
 
 impl Committer {
@@ -98,7 +98,7 @@ impl Committer {
         let mut unbound = None;
         for pod in pods {
             let mounts = bind::of_pod(run, counted, pod.pods.group().name(), pod.node);
-            // The gang's own are where its claims were bound.
+            // Members go where the plan has bound their claims.
             if pod.beyond.is_none() || mounts.is_empty() || self.are_bound(job, &mounts) {
                 ready.push(pod);
             } else if unbound.is_none() {
@@ -109,7 +109,7 @@ impl Committer {
     }
 }
 
-/// Nothing is undone for a pod of a plan that is closed.
+/// A pod of a closed plan never makes the plan roll back.
 fn again(outcome: Outcome) -> Outcome {
     match outcome {
         Outcome::Undo(_, message) | Outcome::PutOff(_, message) => Outcome::Again(message),

@@ -1,7 +1,7 @@
-//! A placement becomes pods: preflight, journal (`open`), claims (`bind`), create (`create`),
-//! close. What is undone gives back what its claims were bound with (`unbind`). Where others have
-//! to leave first, that is written down (`nominate`) once their budgets allow it (`budgets`).
-//! Everything else in the operator decides; this writes.
+//! Turns a placement into pods: preflight, journal (`open`), claims (`bind`), pods (`create`),
+//! close. A rollback takes back from the claims what they were bound with (`unbind`). If victims
+//! have to leave first, a nomination is written to the journal (`nominate`) once their disruption
+//! budgets allow it (`budgets`). Everything else in the operator decides; this module writes.
 
 mod bind;
 mod budgets;
@@ -45,33 +45,32 @@ pub use external::{ExternalNomination, ExternalPlan};
 pub use fresh::JudgedBy;
 pub use nominate::Nomination;
 
-/// What came of a task.
+/// Result of a task.
 #[derive(Debug)]
 pub enum Outcome {
-    /// Done: look at the journal again.
+    /// Done: read the journal again.
     Done,
-    /// Admission makes the pods ask for something else, by group: find a place anew.
+    /// Admission changes the pods' requests, by group: find another place.
     Replan(BTreeMap<String, Admitted>),
-    /// The gang cannot start, and nothing was promised yet.
+    /// The gang cannot start, and nothing is promised yet.
     PutOff(Reason, String),
-    /// The gang cannot start while a quota of its namespace has no room for
-    /// what it asks for. Nothing was promised yet.
+    /// The gang cannot start while a ResourceQuota of its namespace has no room for its request.
+    /// Nothing is promised yet.
     OverQuota(Ask, String),
-    /// A budget does not let go who would have to make room for the gang. Nobody
-    /// has been told to leave.
+    /// A PodDisruptionBudget forbids the eviction of a victim. No victim has been asked to leave.
     Kept(Kept),
-    /// The plan is to be undone.
+    /// Roll the plan back.
     Undo(Reason, String),
-    /// The same as the other, which is the doing of these nodes: they are kept away from.
+    /// The inner outcome, which these nodes caused: avoid them.
     Avoid(Vec<String>, Box<Self>),
-    /// Of a pod that others have made and that is alone: these may be told to leave.
+    /// The victims of a single external pod, which may now be asked to leave.
     Nominated(Vec<NominatedVictim>),
-    /// Try the same again in a while.
+    /// Try again in a while.
     Again(String),
 }
 
 impl Outcome {
-    /// That a pod was refused, which may be the doing of one node.
+    /// Adds the node that may have caused the refusal of a pod.
     fn because_of(self, node: Option<String>) -> Self {
         match node {
             Some(node) => Self::Avoid(vec![node], Box::new(self)),
@@ -89,7 +88,7 @@ impl From<WriteError> for Outcome {
     }
 }
 
-/// What a task needs.
+/// Clients and caches that tasks need.
 #[derive(Clone)]
 pub struct Committer {
     context: Arc<Context>,
@@ -112,8 +111,8 @@ impl Committer {
         }
     }
 
-    /// The same, for what lets others go first, and is not written at all if
-    /// `stop` comes before its turn ([`Commands::after_others`]).
+    /// The same committer, for writes that wait for other gangs, and that are dropped if `stop` is
+    /// cancelled before their turn ([`Commands::after_others`]).
     fn after_others(&self, stop: &CancellationToken) -> Self {
         Self {
             commands: self.commands.after_others().unless(stop),
@@ -121,13 +120,13 @@ impl Committer {
         }
     }
 
-    /// What the tasks share: the cache has the newest objects.
+    /// Context that tasks share; its cache has the newest objects.
     #[must_use]
     pub fn context(&self) -> &Arc<Context> {
         &self.context
     }
 
-    /// The door for writes.
+    /// Client for writes.
     #[must_use]
     pub fn commands(&self) -> &Commands {
         &self.commands
@@ -139,8 +138,8 @@ impl Committer {
         &self.open_plans
     }
 
-    /// Carries out a new plan: a place that was found for pods that are as
-    /// `planned` says, beside what their flavors bring.
+    /// Carries out a new plan. `planned` is what the place was found for: the pods as admission
+    /// leaves them, without what their flavors add.
     pub async fn commit(
         &self,
         job: Key,
@@ -156,8 +155,8 @@ impl Committer {
         }
     }
 
-    /// The first quota of the job's namespace that has no room for what the
-    /// gang asks for, in words.
+    /// Describes the first ResourceQuota of the job's namespace that has no room for the gang's
+    /// request.
     #[must_use]
     pub fn over_quota(&self, job: &Key, ask: &Ask) -> Option<String> {
         let others = self.open_plans.others(job, |o, plan| self.rest(o, plan));
@@ -186,7 +185,7 @@ pub fn is_owned<K: Resource>(object: &K, uid: &str) -> bool {
         .any(|o| o.controller == Some(true) && o.uid == uid)
 }
 
-/// True if a child is there: the job's own, and not going.
+/// True if a child exists: it is owned by the job and not terminating.
 #[must_use]
 pub fn is_there<K: Resource>(child: Option<&K>, uid: &str) -> bool {
     child.is_some_and(|c| is_owned(c, uid) && c.meta().deletion_timestamp.is_none())

@@ -1,5 +1,5 @@
-//! A gang that is to have its place once others have left it: what can be found
-//! out before anyone leaves is, and then it is written down.
+//! Nominates a gang that gets its place once its victims have left. Everything that can be checked
+//! before is checked first. Then the nomination is written to the journal.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,21 +16,20 @@ use crate::gang::flavors::Place;
 use crate::gang::journal;
 use crate::gang::key::Key;
 
-/// A place, and who leaves it first.
+/// Place for a gang, with the victims that leave it first.
 #[derive(Clone, Debug, Default)]
 pub struct Nomination {
-    /// Where the gang is to go.
+    /// Nodes that the gang is to get.
     pub place: Place,
-    /// Who leaves.
+    /// Gangs and pods that leave.
     pub victims: Vec<NominatedVictim>,
-    /// The same in words.
+    /// The nomination in words.
     pub message: String,
 }
 
 impl Committer {
-    /// Writes a nomination down, unless admission, its claims, a quota of the namespace or a
-    /// budget of the victims speaks against it. Nobody has been told to leave
-    /// before.
+    /// Writes a nomination to the journal, unless admission, its claims, a ResourceQuota or a
+    /// victim's disruption budget forbids it. The victims have not been asked to leave yet.
     pub async fn nominate(
         &self,
         job: Key,
@@ -62,7 +61,7 @@ impl Committer {
         if actual != planned {
             return Err(Outcome::Replan(actual));
         }
-        // Nobody leaves for a place whose volumes it cannot have.
+        // No victim leaves for a place whose volumes the gang cannot have.
         let _promise = self.promises.of(job);
         self.can_bind(job, &bind::of_plan(run, &plan, &actual))?;
         let whole = open_plan(run, &plan, &actual).whole();

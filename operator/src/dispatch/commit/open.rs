@@ -1,4 +1,4 @@
-//! Before the first pod: preflight, whether its claims can be bound, the namespace's quota, the
+//! Steps before the first pod: preflight, a check of the claims, the namespace's quota, the
 //! journal.
 
 use std::collections::BTreeMap;
@@ -20,8 +20,8 @@ use crate::gang::key::Key;
 use crate::gang::open_plans::OpenPlan;
 
 impl Committer {
-    /// Preflight and journal: after this the plan is durable. Gives what was
-    /// counted for its pods, too.
+    /// Runs preflight and writes the journal: after this the plan is durable. Also returns what was
+    /// counted for its pods.
     pub(super) async fn open(
         &self,
         job: &Key,
@@ -64,7 +64,7 @@ impl Committer {
         Ok((plan, actual))
     }
 
-    /// That the claims that come with the pods can have their names.
+    /// Checks that the names of the claims that come with the pods are free.
     pub(super) fn has_names(
         &self,
         job: &Key,
@@ -87,7 +87,7 @@ impl Committer {
                     .cache
                     .claims
                     .get(&Key::new(&job.namespace, &claim));
-                // That of the pod before goes with it.
+                // A claim of the previous pod goes with that pod.
                 let is_strange = there.is_some_and(|c| c.pod().is_none_or(|p| p.name != pod));
                 if is_strange {
                     let message = format!(
@@ -100,8 +100,8 @@ impl Committer {
         Ok(())
     }
 
-    /// Whether the policies of now have allowed the job. Those that have changed since are asked
-    /// by the controller, which then wishes for it again or does not.
+    /// Checks that the current policies allow the job. If they have changed since it was decided,
+    /// the controller judges the job again.
     pub(super) fn is_allowed(&self, job: &Key, run: &Run) -> Result<(), Outcome> {
         if self.context.cache.policies.still_allow(&run.job) {
             return Ok(());
@@ -111,7 +111,7 @@ impl Committer {
         Err(Outcome::Again(message.to_owned()))
     }
 
-    /// The plan that the gang was nominated for.
+    /// The plan of the gang's nomination.
     fn nominated(&self, job: &Key) -> Option<Plan> {
         let group = self.context.cache.pod_groups.get(job)?;
         let journal = group.status.as_ref()?;
@@ -119,8 +119,8 @@ impl Committer {
         journal.plan.clone().filter(|_| nominated)
     }
 
-    /// What admission makes of the pods, by group, beside what their flavors
-    /// bring: one is tried with dry run.
+    /// The pods as admission leaves them, by group, without what their flavors add. One pod of each
+    /// group is tried with a dry run.
     pub(super) async fn preflight(
         &self,
         job: &Key,
@@ -157,7 +157,8 @@ impl Committer {
                     Reason::BackingOff,
                     format!("a dry run of a pod: {message}; an admission webhook may hang"),
                 ),
-                // A dry run counts quota too. Our own count tells when there is room again.
+                // A dry run counts quota too. The operator's own count shows when there is room
+                // again.
                 WriteError::Exhausted(message) => {
                     let whole = open_plan(run, plan, planned).whole();
                     match self.over_quota(job, &whole) {
@@ -165,7 +166,7 @@ impl Committer {
                         None => Outcome::PutOff(Reason::ResourceQuotaExceeded, message),
                     }
                 }
-                // A pod of that name that is not ours: of an older job, or a foreign one.
+                // A pod of that name exists: of an older job, or a foreign one.
                 WriteError::AlreadyExists(message) => {
                     Outcome::PutOff(Reason::NameConflict, message)
                 }
@@ -182,7 +183,7 @@ impl Committer {
     }
 }
 
-/// What a plan is to the namespace's quota.
+/// Quota of the namespace that a plan needs.
 pub(super) fn open_plan(run: &Run, plan: &Plan, admitted: &BTreeMap<String, Admitted>) -> OpenPlan {
     OpenPlan::new(&plan.hash, run.job.compiled(), admitted)
 }

@@ -1,5 +1,5 @@
-//! Pods that others have made are told why they have no node, as kube-scheduler does it: in their
-//! condition PodScheduled, and by an event.
+//! Writes to external pods why they have no node, as kube-scheduler does: in the condition
+//! PodScheduled, and as an event.
 
 use futures::StreamExt;
 use futures::stream;
@@ -16,20 +16,21 @@ use crate::dispatch::commands::WriteError;
 use crate::gang::key::Key;
 use crate::gang::observed::SlimPod;
 
-/// Pods that are told at once.
+/// Pods written to at once.
 const AT_ONCE: usize = 8;
 /// Longest note of an event (events.k8s.io/v1), in bytes.
 const NOTE: usize = 1024;
 /// The reason of kube-scheduler's condition, which cluster autoscalers look for.
 const UNSCHEDULABLE: &str = "Unschedulable";
 
-/// What a pod's condition says, with our own word for the reason in front.
+/// The condition's message: Trellis's own reason, then the explanation.
 fn words(reason: Reason, message: &str) -> String {
     format!("{reason}: {message}")
 }
 
 impl Committer {
-    /// Tells pods, by name and uid. Gives the uids of those to whom it could not be written.
+    /// Writes the reason to these pods, given by name and uid. Returns the uids of pods to which
+    /// the write failed.
     pub async fn tell_pods(
         &self,
         namespace: String,
@@ -61,7 +62,7 @@ impl Committer {
         };
         let missed = Mutex::new(Vec::new());
         let told = stream::iter(pods).for_each_concurrent(AT_ONCE, async |(name, uid)| {
-            // One that has its node by now must not be told that it has none.
+            // A pod that has a node by now must not get the condition.
             let read: Result<Option<SlimPod>, _> = commands.get(&namespace, &name).await;
             let waits = read.map(|read| {
                 let pod = read.filter(|pod| pod.metadata.uid.as_ref() == Some(&uid))?;

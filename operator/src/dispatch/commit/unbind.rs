@@ -1,5 +1,5 @@
-//! What a plan that is undone has given its claims is taken back, where they are not bound yet:
-//! others may want it, and the gang may go elsewhere.
+//! Takes back from unbound claims what a plan that is rolled back gave them: other gangs may want
+//! those volumes, and the gang may get another place.
 
 use std::collections::BTreeSet;
 
@@ -15,8 +15,7 @@ use crate::gang::key::Key;
 use crate::gang::observed::{BOUND_BY_CONTROLLER, SELECTED_NODE, SlimClaim, SlimVolume};
 
 impl Committer {
-    /// Takes back what the plan of that hash has given to claims of the job. A claim that is bound
-    /// stays so.
+    /// Takes back what the plan of that hash gave to claims of the job. A bound claim stays bound.
     pub async fn unbind(&self, job: &Key, plan: &str) -> Result<(), Outcome> {
         let Some(written) = self.context.cache.jobs.get(job) else {
             return Ok(());
@@ -25,7 +24,7 @@ impl Committer {
         self.unbind_claims(&job.namespace, &claims, plan).await
     }
 
-    /// The same of these claims.
+    /// The same for these claims.
     pub(super) async fn unbind_claims(
         &self,
         namespace: &str,
@@ -99,8 +98,8 @@ impl Committer {
     }
 }
 
-/// What is gone needs no taking back, and what the API server will never take must not keep the
-/// gang from its next try.
+/// Decides whether a failed release matters. A deleted object needs none, and a release that the
+/// API server refuses must not block the gang's next try.
 fn given_up(error: WriteError) -> Result<(), Outcome> {
     match error {
         WriteError::NotFound(_) => Ok(()),

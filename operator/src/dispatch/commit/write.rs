@@ -1,9 +1,8 @@
-//! The journal is written, until it is known whether it was.
+//! Writes the journal, and repeats the write until its result is known.
 //!
-//! A write whose answer is lost may have been carried out, or may still be. On
-//! either guess the engine would be wrong: it would free a place that the
-//! journal promises, or hold one that it does not. So the same write, which is
-//! a compare-and-set, is made again until it is known what came of it.
+//! A write whose answer is lost may have been carried out, or may still be. Either guess could be
+//! wrong: the engine would free a place that the journal promises, or hold one that it does not. So
+//! the same write, which is a compare-and-set, is repeated until its result is known.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,8 +22,8 @@ const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(4);
 
 impl Committer {
-    /// Writes the journal of the job of that uid, on top of the newest state
-    /// that we know. Returns once it is known what came of it.
+    /// Writes the journal of the job of that uid, on top of the newest known state. Returns once
+    /// the result of the write is known.
     pub async fn journal(
         &self,
         job: &Key,
@@ -67,10 +66,11 @@ impl Committer {
             match &error {
                 WriteError::Transient(_) | WriteError::Unanswered(_) => {
                     unknown = true;
-                    // Whoever wants it: what came of it must become known.
+                    // From here on the result must become known, even if the caller withdraws the
+                    // write.
                     commands = commands.in_any_case();
                 }
-                // Someone was faster: we ourselves perhaps, in a try before.
+                // Another writer was faster, or an earlier try of this write succeeded.
                 WriteError::Conflict(_) | WriteError::NotFound(_) => {}
                 _ if unknown => {}
                 _ => return Err(error.into()),
@@ -91,11 +91,11 @@ impl Committer {
         }
     }
 
-    /// Reads the PodGroup from the API server, however long that takes.
+    /// Reads the PodGroup from the API server. Repeats the read until it succeeds.
     async fn reread(&self, job: &Key) -> Result<Option<Arc<PodGroup>>, Outcome> {
         let mut pause = FIRST_PAUSE;
         loop {
-            // Who leads no more decides nothing on what he reads.
+            // A replica that has lost the lease must not decide on what it reads.
             self.commands.epoch().map_err(WriteError::from)?;
             let read: Result<Option<PodGroup>, WriteError> =
                 self.commands.get(&job.namespace, &job.name).await;
@@ -119,14 +119,14 @@ impl Committer {
     }
 }
 
-/// What came of a write.
+/// Result of a write, judged by the object's current state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
-    /// It was carried out.
+    /// The write was carried out.
     Written,
-    /// Nothing was written: it may still be carried out.
+    /// The object is unchanged: the write may still be carried out.
     Untouched,
-    /// Someone else has written, or it is gone: it will not be carried out.
+    /// Another writer has changed the object, or it is gone: the write will not be carried out.
     Changed,
 }
 
@@ -137,7 +137,7 @@ fn standing(now: Option<&PodGroup>, before: &PodGroup, wanted: &PodGroupStatus) 
     if now.metadata.resource_version == before.metadata.resource_version {
         return Standing::Untouched;
     }
-    // By their text: a time loses what is below a second on its way.
+    // Compared as JSON, because serialization drops fractions of a second.
     if now.status.as_ref().map(|s| json!(s)) == Some(json!(wanted)) {
         Standing::Written
     } else {
@@ -145,8 +145,8 @@ fn standing(now: Option<&PodGroup>, before: &PodGroup, wanted: &PodGroupStatus) 
     }
 }
 
-/// Writes the status if the PodGroup is still the one that it was decided on. The error is
-/// `Conflict` if it is not, or if a later leader has written it.
+/// Writes the status if the PodGroup has not changed since the decision. The error is `Conflict` if
+/// it has, or if a later leader has written it.
 async fn write_status(
     commands: &Commands,
     before: &PodGroup,

@@ -1,5 +1,5 @@
-//! What belongs to a job, as the watches show it: NetworkPolicy, ConfigMap,
-//! PodGroup, pods.
+//! Objects that belong to a job, as the watches show them: NetworkPolicy, ConfigMap, PodGroup,
+//! pods.
 
 use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::gang::external;
 use crate::gang::key::Key;
 use crate::gang::observed::{ExternalPod, SlimConfigMap, SlimNetworkPolicy, SlimPod};
 
-/// How long the news of pods that start are gathered before their job is looked at.
+/// How long changes of starting pods are collected before their job is reconciled.
 const GATHER: Duration = Duration::from_millis(50);
 
 impl Sink<SlimNetworkPolicy> for Watched {
@@ -45,7 +45,7 @@ impl Sink<SlimNetworkPolicy> for Watched {
 }
 
 impl Watched {
-    /// The job that a ConfigMap may be of, by its name.
+    /// Reconciles the job to which a ConfigMap of this name may belong.
     fn touch_job_of(&self, config_map: &Key) {
         if let Some(job) = names::job_of_hosts(&config_map.name) {
             self.context.touch(Key::new(&config_map.namespace, job));
@@ -79,7 +79,8 @@ impl Sink<SlimConfigMap> for Watched {
 }
 
 impl Watched {
-    /// It is a job's of its name, or of pods that name it, which may be none yet.
+    /// The PodGroup is that of the job of its name, or of external pods that name it, if any exist
+    /// yet.
     fn group_changed(&self, group: &Key, is_users: bool) {
         self.context.touch(group.clone());
         if is_users || self.context.cache.external_pods.name_group(group) {
@@ -92,7 +93,7 @@ impl Watched {
         group.is_some_and(|group| external::is_users(&group))
     }
 
-    /// A pod that its user has made is another: its gang is looked at, and the pod itself.
+    /// An external pod has changed: the scheduler looks at its gang and at the pod itself.
     fn external_changed<'a>(&self, key: &Key, states: impl IntoIterator<Item = &'a ExternalPod>) {
         let mut is_one = false;
         let mut groups = BTreeSet::new();
@@ -117,7 +118,7 @@ impl Sink<PodGroup> for Watched {
         self.group_changed(&key, is_users);
     }
 
-    /// Its job stands still.
+    /// The scheduler does nothing for its job until the PodGroup decodes again.
     fn undecodable(&self, key: &Key, _: Undecodable) {
         let is_users = self.is_users(key);
         self.context.cache.pod_groups.remove(key);
@@ -151,7 +152,7 @@ impl Sink<SlimPod> for Watched {
         let mut over = None;
         match feed {
             Feed::Pod { .. } => self.context.tell(feed),
-            // The watch is behind the answer to our binding: it holds its node.
+            // The watch is behind the answer to the binding: the pod holds its node.
             _ if self
                 .context
                 .cache
@@ -159,8 +160,8 @@ impl Sink<SlimPod> for Watched {
                 .is_bound_since(&key, &object) => {}
             _ => over = Some(feed),
         }
-        // What is set aside for a pod is free once the pod counts itself, and
-        // set aside again before it counts no more.
+        // Update what the node reserves for its DaemonSet pods: less once the pod itself counts,
+        // and more again before it stops counting.
         if let Some(node) = self.context.cache.daemon_pods.apply(&key, &object) {
             self.context.reserve_changed(node);
         }
@@ -170,7 +171,7 @@ impl Sink<SlimPod> for Watched {
             .cache
             .external_pods
             .apply(&key, &object, believes);
-        // Who hears it looks at what is known of the pod.
+        // Sent after the cache is updated, because the scheduler reads the pod from there.
         if let Some(over) = over {
             self.context.tell(over);
         }
@@ -180,7 +181,8 @@ impl Sink<SlimPod> for Watched {
         for (job, change) in changes {
             match change {
                 Change::Urgent => self.context.touch(job),
-                // A gang of a thousand pods starts: a few looks, not a thousand.
+                // When a gang of a thousand pods starts, its job is reconciled a few times, not a
+                // thousand.
                 Change::Progress | Change::New => {
                     if change == Change::New {
                         self.context.tell(Feed::Look(job.clone()));
@@ -192,8 +194,8 @@ impl Sink<SlimPod> for Watched {
         }
     }
 
-    /// What is known of it stays: a pod that is there holds its node, and one
-    /// that is gone is buried, and does not come back.
+    /// The cache keeps the pod as it was: an existing pod holds its node, and the tombstone of a
+    /// deleted pod stays.
     fn undecodable(&self, _: &Key, _: Undecodable) {}
 
     fn delete(&self, key: &Key, uid: &str) {
@@ -205,7 +207,7 @@ impl Sink<SlimPod> for Watched {
         if let Some(node) = self.context.cache.daemon_pods.delete(key) {
             self.context.reserve_changed(node);
         }
-        // Another of that name, which a create of ours has made since, holds its node.
+        // A newer pod of that name, created by the scheduler, may hold the node.
         if !self.context.cache.pods.knows(key) {
             self.context.tell(Feed::PodGone(key.clone()));
         }

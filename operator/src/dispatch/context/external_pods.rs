@@ -1,4 +1,4 @@
-//! What the pods ask about that others have made has changed.
+//! Finds external pods whose requests depend on an object that has changed.
 
 use super::Context;
 use crate::dispatch::Feed;
@@ -8,14 +8,14 @@ use crate::gang::key::Key;
 use crate::gang::observed::ExternalPod;
 
 impl Context {
-    /// The external pods that wait in namespaces of which this holds are looked at again: what they
-    /// ask about has changed.
+    /// Looks again at the pending external pods in these namespaces, because something that their
+    /// requests depend on has changed.
     pub(super) fn look_again_at_external_pods_in(&self, mut concerned: impl FnMut(&str) -> bool) {
         self.look_again_at_external_pods(|key, _| concerned(&key.namespace));
     }
 
-    /// Pods that hold a node in a namespace which was not known before: which limits they draw on
-    /// depends on its labels.
+    /// Looks again at bound external pods when their namespace becomes known: the limits that they
+    /// draw on depend on its labels.
     pub(super) fn charge_external_pods_in(&self, namespace: &str) {
         if !self.cache.is_synced() {
             return;
@@ -26,7 +26,7 @@ impl Context {
         }
     }
 
-    /// The same of those pods of which this holds.
+    /// Looks again at those pending external pods for which `concerned` holds.
     pub(super) fn look_again_at_external_pods(
         &self,
         mut concerned: impl FnMut(&Key, &ExternalPod) -> bool,
@@ -43,7 +43,7 @@ impl Context {
         }
     }
 
-    /// Those that wait in such namespaces and mount a claim of which this holds.
+    /// Looks again at those that are pending in such namespaces and mount such a claim.
     pub(super) fn look_again_at_external_pods_with(
         &self,
         within: impl Fn(&str) -> bool,
@@ -64,7 +64,7 @@ impl Context {
         let group = pod.group().map(|group| Key::new(&key.namespace, group));
         let group = group.map(|group| Feed::Look(external::of_group(&group)));
         group.into_iter().for_each(|look| self.tell(look));
-        // One that came after its gang waits for itself.
+        // A pod that came after its gang waits on its own.
         self.tell(Feed::Look(external::of_pod(key)));
     }
 }

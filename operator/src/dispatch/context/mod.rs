@@ -1,4 +1,4 @@
-//! What the tasks of one operator share, and who is told of what the watches show.
+//! State that all tasks of the operator share, and the routing of watch events.
 
 mod children;
 mod daemon_sets;
@@ -33,39 +33,39 @@ use crate::gang::key::Key;
 use crate::gang::observed::Unhealthy;
 use crate::gang::{Certificate, external};
 
-/// What the tasks of one operator share: the cache, and the ways to each other.
+/// State that all tasks of the operator share.
 #[derive(Debug)]
 pub struct Context {
-    /// What the watches have shown of the cluster.
+    /// Objects of the cluster as the watches have shown them.
     pub cache: Arc<Cache>,
-    /// Turns at evaluating policies.
+    /// Limits how many policy evaluations run at once.
     pub turns: Turns,
     /// Why gangs wait, by job.
     pub certificates: RwLock<BTreeMap<Key, Certificate>>,
-    /// Jobs that are to be reconciled.
+    /// Jobs to reconcile.
     pub work: WorkQueue,
-    /// What happens, counted.
+    /// Metrics of what happens.
     pub counts: Counts,
-    /// When the scheduler last began to look at its news.
+    /// When the scheduler last began to work on its events.
     pub scheduler: Pulse,
-    /// What the scheduler is to hear.
+    /// Sends events to the scheduler.
     pub feed: Tell,
 }
 
 impl Context {
-    /// A context with an empty cache, and what the scheduler is to hear.
+    /// A context with an empty cache, and the receiver of the scheduler's events.
     #[must_use]
     pub fn new() -> (Arc<Self>, Heard) {
         Self::with(Unhealthy::default())
     }
 
-    /// The same, with rules by which nodes are unhealthy.
+    /// The same, with the rules that declare nodes unhealthy.
     #[must_use]
     pub fn with(unhealthy: Unhealthy) -> (Arc<Self>, Heard) {
         Self::of(unhealthy, WATCHES)
     }
 
-    /// The same, with the number of kinds that are watched beside policies.
+    /// The same, with the number of watched kinds beside policies.
     #[must_use]
     pub fn of(unhealthy: Unhealthy, watches: usize) -> (Arc<Self>, Heard) {
         let (feed, heard) = dispatch::channel();
@@ -81,14 +81,14 @@ impl Context {
         (Arc::new(context), heard)
     }
 
-    /// Tells the scheduler.
+    /// Sends an event to the scheduler.
     pub fn tell(&self, feed: Feed) {
         self.feed.send(feed);
     }
 
-    /// A job changed, or something that belongs to it: both look at it.
+    /// Has the scheduler and the controller look at a job that changed, or whose children changed.
     ///
-    /// Of external pods the scheduler alone does: they have no job.
+    /// External pods have no job, so only the scheduler looks at them.
     pub fn touch(&self, job: Key) {
         self.tell(Feed::Look(job.clone()));
         if !external::is_external(&job) {
@@ -96,8 +96,9 @@ impl Context {
         }
     }
 
-    /// The jobs of which this holds are looked at again: something that they
-    /// depend on changed. Before everything is listed nobody has looked at any.
+    /// Has the controller reconcile the jobs for which this holds, because something that they
+    /// depend on has changed. Before everything is listed no job has been reconciled, so none has
+    /// to be again.
     fn look_again_at(&self, which: impl Fn(&TrainingJob) -> bool) {
         if !self.cache.is_synced() {
             return;

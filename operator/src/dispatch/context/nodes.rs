@@ -1,4 +1,4 @@
-//! Nodes, as the watch shows them, and the jobs that are told when a node is lost.
+//! Nodes, as the watch shows them, and the jobs to reconcile when a node is lost.
 
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ use crate::gang::key::Key;
 use crate::gang::observed::{SlimNode, Turned, Zone};
 
 impl Context {
-    /// Has the jobs on a node looked at whenever its health changes, by what
-    /// the watch shows or by the mere passing of time. Runs until the process ends.
+    /// Has the jobs on a node reconciled whenever its health changes, by a watch event or because a
+    /// timeout passed. Runs until the process ends.
     pub async fn tell_of_lost_nodes(self: Arc<Self>) {
-        // Before that, which jobs are on a node is not known.
+        // Until then the cache does not know which jobs are on a node.
         self.cache.synced().await;
         loop {
             let next = self.tell_news_of_nodes(Instant::now());
@@ -34,7 +34,7 @@ impl Context {
         }
     }
 
-    /// Gives the time of the next news.
+    /// Returns the time of the next change.
     fn tell_news_of_nodes(&self, now: Instant) -> Option<Instant> {
         let (jobs, next) = {
             let mut health = self.cache.health.write();
@@ -57,9 +57,9 @@ impl Context {
 }
 
 impl Watched {
-    /// What whoever runs the cluster is to know: that gangs stay where they should not. Once
-    /// they may leave they are looked at. Of nodes that are being listed nobody knows how many
-    /// there are.
+    /// Logs for the cluster's operators that gangs have to stay on unhealthy nodes, and has their
+    /// jobs reconciled once they may leave. Nothing is done during the first list, because the
+    /// number of nodes is not known yet.
     fn zones_have_turned(&self, turned: Vec<Turned>) {
         for turned in turned
             .into_iter()
@@ -86,7 +86,7 @@ impl Watched {
         }
     }
 
-    /// Pods on the node keep others out of other domains than before.
+    /// Pods on the node exclude other pods from other topology domains than before.
     fn domains_changed(&self, node: &str) {
         for repulsion in self.context.cache.repulsions.on(node) {
             self.context.tell(Feed::Repulsion(repulsion));
@@ -106,7 +106,7 @@ impl Sink<SlimNode> for Watched {
         let is_unhealthy = why(&object).is_some();
         let falls_ill = was.is_none() && is_unhealthy;
         let zone = Zone::of(&object);
-        // Before its jobs are looked at they know how it stands with the zone.
+        // The disruption state of the zone must be current before jobs are reconciled.
         let turned = {
             let mut disruption = self.context.cache.disruption.lock();
             disruption.apply(&key.name, zone, is_unhealthy)
@@ -128,7 +128,7 @@ impl Sink<SlimNode> for Watched {
         }
     }
 
-    /// It offers nothing; but nobody says that it is down, so its pods live on.
+    /// The node offers no resources. But nothing says that it is down, so its pods go on.
     fn undecodable(&self, key: &Key, _: Undecodable) {
         let mut health = self.context.cache.health.write();
         if !health.knows(&key.name) {

@@ -9,8 +9,8 @@ use crate::gang::key::Key;
 use crate::gang::lookup::KnownProfile;
 
 impl Watched {
-    /// Jobs that name it look again, and those that name none: it may be, or have
-    /// been, theirs.
+    /// Reconciles the jobs that name the profile, and those that name none: it may be, or have
+    /// been, the default.
     fn profile_changed(&self, name: &str) {
         let is_concerned = |job: &TrainingJob| {
             let named = job.spec.profile.as_deref();
@@ -27,8 +27,8 @@ impl Sink<RuntimeProfile> for Watched {
         }
     }
 
-    /// Nobody knows whether it is the default: it is as it was last, and taken for one where
-    /// nobody knows that either, so that jobs which name none wait.
+    /// An undecodable profile may or may not be the default. It keeps its last known value. If none
+    /// is known it counts as the default, so that jobs without a profile wait.
     fn undecodable(&self, key: &Key, object: Undecodable) {
         let before = self.context.cache.profiles.get(&key.name);
         let known = KnownProfile {

@@ -1,5 +1,5 @@
-//! What jobs depend on and do not own, as the watches show it. Each change is
-//! told to the jobs that it means something to, and to no others.
+//! Objects that jobs depend on but do not own, as the watches show them. Only the jobs that a
+//! change concerns are reconciled.
 
 use std::collections::HashSet;
 
@@ -20,8 +20,7 @@ fn is_in(job: &TrainingJob, namespace: &str) -> bool {
 }
 
 impl Watched {
-    /// A Service is a child of the job of its name, and may be named by any
-    /// job of the namespace, whoever made it.
+    /// A Service is a child of the job of its name, and any job of the namespace may name it.
     fn service_changed(&self, key: &Key) {
         if self.context.cache.jobs.get(key).is_some() {
             self.context.touch(key.clone());
@@ -75,7 +74,7 @@ impl Sink<SlimService> for Watched {
 
 impl Sink<SlimNamespace> for Watched {
     fn apply(&self, key: Key, object: SlimNamespace) {
-        // Nothing else of a namespace is read.
+        // No other field of a namespace is read.
         let read = |n: &SlimNamespace| {
             let meta = &n.metadata;
             (meta.labels.clone(), meta.deletion_timestamp.is_some())
@@ -130,7 +129,7 @@ impl Sink<TrainingQueue> for Watched {
             .undecodable_queues
             .write()
             .remove(&*key.name);
-        // Its status is ours.
+        // The operator writes the status itself, so it is not compared.
         let before = self.context.cache.queues.get(&key);
         let changed = before.is_none_or(|before| {
             let read = |q: &TrainingQueue| (q.metadata.uid.clone(), q.metadata.generation);
@@ -144,8 +143,7 @@ impl Sink<TrainingQueue> for Watched {
         }
     }
 
-    /// It stops itself, and no other: nothing is started by a quota that we
-    /// cannot read.
+    /// Stops this queue and no other: no gang starts on a quota that cannot be decoded.
     fn undecodable(&self, key: &Key, object: Undecodable) {
         let mut all = self.context.cache.undecodable_queues.write();
         all.insert(key.name.to_string(), object);
@@ -161,7 +159,7 @@ impl Sink<TrainingQueue> for Watched {
             .write()
             .remove(&*key.name);
         self.context.cache.queues.deleted(key, uid);
-        // Not where another of its name is there by now.
+        // Keep the quota if a newer queue of that name exists.
         if self.context.cache.queues.get(key).is_none() {
             self.context.cache.quotas.queue_is(&key.name, None);
         }

@@ -1,4 +1,4 @@
-//! While a watch stays broken nothing is decided on what it has shown.
+//! While a watch stays broken, the scheduler decides nothing on its stale objects.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -11,12 +11,11 @@ use crate::gang::Certificate;
 use crate::gang::key::Key;
 use crate::gang::{engine, external};
 
-/// How often a watch that is broken is looked at.
+/// How often a broken watch is checked.
 pub(super) const LOOK: Duration = Duration::from_secs(1);
 
 impl Driver {
-    /// True if nothing may be decided now. Who waits is told, once, and those who
-    /// come meanwhile.
+    /// True if the scheduler must not decide now. Each waiting gang is given the reason once.
     pub(super) fn is_blind(&mut self, touched: &BTreeSet<Key>) -> bool {
         let unseen = self.committer.context().cache.unseen();
         let changed = unseen != self.unseen;
@@ -65,7 +64,7 @@ impl Driver {
                 let told = self.told(&id, certificate);
                 self.say(job, told);
             }
-            // The engine has not said yet.
+            // The engine has not explained this gang yet.
             None if external::is_external(job) => {}
             None => {
                 let context = self.committer.context();

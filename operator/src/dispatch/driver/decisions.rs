@@ -1,4 +1,4 @@
-//! What the engine decides is started, or said.
+//! Starts the tasks that the engine's decisions need, or records why a gang waits.
 
 use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
@@ -85,7 +85,7 @@ impl Driver {
         }
     }
 
-    /// Why a gang waits, in the words of the API.
+    /// Converts the engine's refusal into the API's explanation.
     pub(super) fn told(&self, id: &GangId, certificate: &Refusal) -> Certificate {
         let context = self.committer.context();
         let classes = context.cache.device_classes.all();
@@ -102,8 +102,9 @@ impl Driver {
         }
     }
 
-    /// What the engine has said of a gang before it does not say again: a gang that was tried with
-    /// its suspects, and is wished for anew, is told without them why it waits, and not twice.
+    /// Retries gangs that wait only because their suspects are avoided. The engine reports a
+    /// refusal once, so a gang that was enqueued anew gets no second decision, and its last refusal
+    /// is read instead.
     fn take_suspects_where_needed(&mut self) {
         for job in std::mem::take(&mut self.keep_away) {
             if let Some(certificate) = self.engine.certificate(&engine::id(&job)).cloned() {
@@ -112,8 +113,8 @@ impl Driver {
         }
     }
 
-    /// To keep away from nodes on which ranks have failed is no reason to wait: says whether it
-    /// is tried again with them.
+    /// Avoiding nodes on which ranks have failed is no reason to wait. True if the gang is tried
+    /// again with its suspects.
     fn must_take_suspects(&mut self, job: &Key, certificate: &Refusal) -> bool {
         let Some(state) = self.gangs.get_mut(job) else {
             return false;
@@ -128,7 +129,7 @@ impl Driver {
         true
     }
 
-    /// A place, with what its flavors bring.
+    /// A place, with what its flavors add.
     pub(super) fn place_of(&self, id: &GangId, placement: Placement) -> Place {
         let flavors = self.engine.flavors(id).unwrap_or_default();
         let groups = self.flavors.planned(&flavors);
@@ -151,7 +152,7 @@ impl Driver {
         phase == Some(PodGroupPhase::Nominated)
     }
 
-    /// A gang that was nominated cannot have that place any more.
+    /// A nominated gang cannot have its place any more.
     fn waits(&mut self, job: &Key) {
         if external::is_external(job) {
             return self.external_pods_wait(job);
@@ -176,17 +177,17 @@ impl Driver {
         let run = state.run().cloned();
         let busy = state.task.is_some();
         if busy && run.is_some() && self.is_nominated(job) {
-            // The place stands in the journal: it is gone on with once the task has ended.
+            // The nomination is in the journal: it is continued once the task has ended.
             return;
         }
-        // A policy has changed since: who judged it by the one before judges it again, and then
-        // it is put back in the queue.
+        // A policy has changed since the gang was judged. The gang is queued again once it has been
+        // judged by the new one.
         if !self.is_judged(job) {
             self.withdraw(job);
             return;
         }
-        // Pods of its name are being deleted, or the journal is being written:
-        // it is put back in the queue once that is done.
+        // Its old pods are being deleted, or the journal is being written: the gang is queued again
+        // once that is done.
         let (Some(state), Some(run), false) = (self.gangs.get(job), run, busy) else {
             self.withdraw(job);
             return;
@@ -200,7 +201,7 @@ impl Driver {
         });
     }
 
-    /// Says why a gang waits; the controller writes it down if the reason is new.
+    /// Records why a gang waits. The controller writes it to status if the reason is new.
     pub(super) fn say(&mut self, job: &Key, certificate: Certificate) {
         if external::is_external(job) {
             return self.say_to_external_pods(job, certificate);

@@ -1,4 +1,4 @@
-//! What has come of a task.
+//! Handles the result of a task.
 
 use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
@@ -12,9 +12,9 @@ use crate::gang::Certificate;
 use crate::gang::key::Key;
 use crate::gang::{external, journal};
 
-/// Places in a row that are given up since admission changed the pods. Pods that
-/// are given another flavor are other pods: admission may change each of them so
-/// that the next place is of the other flavor again.
+/// How often in a row a place is given up because admission changed the pods. Pods that get another
+/// flavor are other pods, and admission may change each of them so that the next place has the
+/// first flavor again.
 const MOST_REPLANS: u32 = 8;
 
 impl Driver {
@@ -33,7 +33,7 @@ impl Driver {
             self.forget(job);
             return;
         }
-        // The job is another by now, or cannot be read: this means nothing to it.
+        // The job has been replaced by now, or cannot be read: the result no longer applies.
         if uid.as_ref() != Some(&task.uid) {
             debug!(%job, ?outcome, "of a job that is not there");
             if uid.is_some() {
@@ -65,7 +65,7 @@ impl Driver {
                 state.actual = actual;
                 state.replans = replans.saturating_add(1);
                 let too_often = state.replans > MOST_REPLANS;
-                // Whoever was to make room for what it asked for before stays.
+                // The victims of the earlier request stay.
                 self.withdraw(job);
                 if too_often && let Some(state) = self.gangs.get_mut(job) {
                     state.replans = 0;
@@ -89,12 +89,12 @@ impl Driver {
                 if task.run.is_some() {
                     self.refuse_surplus(job);
                 }
-                // What passes at once is nothing to tell of.
+                // The first failure is not reported: it may pass at once.
                 if !is_first {
                     self.say(job, Certificate::waits(Reason::BackingOff, message));
                 }
             }
-            // It is taken apart above; and a pod alone is no job.
+            // `Avoid` is unwrapped above, and `Nominated` only concerns single external pods.
             Outcome::Avoid(..) | Outcome::Nominated(_) => {}
         }
     }
@@ -108,11 +108,11 @@ impl Driver {
         });
     }
 
-    /// The plan is undone. Its place is given back once that is written: until
-    /// then it may have to be gone on with.
+    /// Rolls the plan back. Its place is released once that is in the journal: until then the plan
+    /// may still have to be continued.
     pub(super) fn undo(&mut self, job: &Key, reason: Reason, message: String, failed: bool) {
         info!(%job, %reason, why = %message, "undone");
-        // What is told to go is no failure of its plan.
+        // A plan that is withdrawn on purpose has not failed.
         if failed {
             self.committer.context().counts.undone(reason);
         }
@@ -121,7 +121,7 @@ impl Driver {
         });
     }
 
-    /// Nothing is left of the plan: what its claims were to be bound with is free again.
+    /// Nothing is left of the plan: the volumes that its claims were given are taken back.
     pub(super) fn clear(&mut self, job: &Key, journal: &PodGroupStatus) {
         let Some(uid) = self.job_uid(job) else { return };
         let plan = journal.plan.as_ref().map(|plan| plan.hash.clone());
@@ -140,8 +140,8 @@ impl Driver {
         });
     }
 
-    /// A place whose plan was not written is given back at once. Whether it was
-    /// is known: a task does not end before.
+    /// Releases a place at once if its plan was not written. A task ends only when it knows whether
+    /// the plan was written.
     fn release(&mut self, job: &Key) {
         let group = self.committer.context().cache.pod_groups.get(job);
         let phase = group.and_then(|g| g.status.as_ref().and_then(|s| s.phase));

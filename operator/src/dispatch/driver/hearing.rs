@@ -1,4 +1,4 @@
-//! What is heard, and what the engine learns of it.
+//! Applies events to the engine and to the driver's state.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -106,14 +106,14 @@ impl Driver {
             Feed::Wish(job, None) => {
                 self.take_back_wish(&job);
                 self.close_plan(&job, touched);
-                // Pods that it has left are stopped.
+                // Delete its remaining pods.
                 self.reap(&job);
             }
             Feed::Unsaid(job) => {
                 self.unadopted.remove(&job);
             }
             Feed::AskQueues(answer) => {
-                // Who asked may have gone.
+                // The caller may be gone.
                 let _ = answer.send(self.report_queues());
             }
             Feed::AskTotals(answer) => {
@@ -132,13 +132,13 @@ impl Driver {
         }
     }
 
-    /// The engine's name of a pod.
+    /// Name of a pod in the engine.
     fn name_of(&self, pod: &Key) -> PodKey {
         let external = self.external_pods.name(pod).cloned();
         external.unwrap_or_else(|| engine::pod_key(pod))
     }
 
-    /// A pod is gone. Of one that others have made none of that name comes in its place.
+    /// A pod is gone. No pod of that name replaces an external pod, so the engine forgets it.
     fn lose(&mut self, pod: &Key) {
         match self.external_pods.forget_name(pod) {
             Some(name) => self.engine.delete_pod(&name),
@@ -166,22 +166,22 @@ impl Driver {
         }
     }
 
-    /// A plan that is no longer carried out holds nothing of a quota: there may
-    /// be room for others.
+    /// Closes a plan that is no longer carried out. It frees namespace quota, which may let other
+    /// gangs start.
     fn close_plan(&self, job: &Key, touched: &mut BTreeSet<Key>) {
         if !self.is_committing(job) && self.committer.open_plans().leave(job) {
             self.quota_changed(&job.namespace, touched);
         }
     }
 
-    /// True if the gang has pods to create still, now or after a pause.
+    /// True if the gang still has pods to create, now or after a pause.
     fn is_committing(&self, job: &Key) -> bool {
         let group = self.committer.context().cache.pod_groups.get(job);
         let phase = group.and_then(|g| g.status.as_ref()?.phase);
         self.gangs.contains_key(job) && phase == Some(PodGroupPhase::Committing)
     }
 
-    /// There may be room for gangs of the namespace that were put off.
+    /// Looks at the gangs of the namespace that were put off, because its quota may have room now.
     fn quota_changed(&self, namespace: &str, touched: &mut BTreeSet<Key>) {
         let from = self.over_quota.range(Key::new(namespace, "")..);
         let here = from.take_while(|(job, _)| &*job.namespace == namespace);
@@ -211,7 +211,7 @@ impl Driver {
             .collect()
     }
 
-    /// Takes a wish. False: it is what was wanted before.
+    /// Stores a wish. False: it is the same as before.
     fn take_wish(&mut self, job: &Key, wish: Wish) -> bool {
         let state = self.gangs.entry(job.clone()).or_default();
         if state.wish.as_ref() == Some(&wish) {
@@ -226,15 +226,15 @@ impl Driver {
                 compiled.clone_into(&mut state.compiled);
             }
         }
-        // Something else is wanted: whatever could not be done may be no more in the way.
+        // The wish has changed, so the last failure may not recur.
         state.pause.end();
         state.takes_suspects = false;
         state.wish = Some(wish);
         true
     }
 
-    /// The job is gone. Its place is kept until its last write has been
-    /// answered: a create that is under way still makes a pod.
+    /// Handles a job that is gone. Its place is kept until its task has ended, because a create in
+    /// flight still makes a pod.
     fn take_back_wish(&mut self, job: &Key) {
         self.unadopted.remove(job);
         self.committer.context().certificates.write().remove(job);

@@ -1,4 +1,5 @@
-//! The limits of QuotaPolicies: whose they are, what is burnt of them, and how they stand.
+//! Limits of QuotaPolicies: which gangs draw on them, the GPU-hours they have burnt, and their
+//! usage.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,11 +20,11 @@ use crate::gang::quota;
 use crate::gang::quota::{JobLimits, LimitsReport, base_units, limit_of, name};
 use crate::gang::{engine, external};
 
-/// How long an account may be wrong until that is told.
+/// How long a limit's account must be wrong before it is reported.
 const WRONG_FOR: Duration = Duration::from_secs(10);
 
 impl Gang {
-    /// The limits that it draws on, in the engine's words.
+    /// The limits that the gang draws on, as the engine's type.
     pub(super) fn draws(&self) -> Vec<Draw> {
         let limits = self.limits.as_deref();
         limits.map(JobLimits::draws).unwrap_or_default()
@@ -31,7 +32,7 @@ impl Gang {
 }
 
 impl Driver {
-    /// A job has been judged.
+    /// Stores the limits of a job that has been judged.
     pub(super) fn take_limits(
         &mut self,
         job: &Key,
@@ -49,7 +50,7 @@ impl Driver {
             return;
         };
         if inside == Inside::No {
-            // One that was not placed since a policy had changed is tried again.
+            // The gang may have been left out because its policy had changed: try again.
             touched.insert(job.clone());
             return;
         }
@@ -61,7 +62,7 @@ impl Driver {
         }
     }
 
-    /// Limits of GPU-hours that are drawn on are counted from now on.
+    /// From now on counts the GPU-hours of the limits that are drawn on.
     pub(super) fn note_hours(&mut self, limits: &JobLimits) {
         for draw in &limits.draws {
             if draw.limit.what == What::GpuHours {
@@ -71,14 +72,14 @@ impl Driver {
         }
     }
 
-    /// Whether a job has been judged by the policies of now.
+    /// True if the job has been judged by the current policies.
     pub(super) fn is_judged(&self, job: &Key) -> bool {
         let judged = self.gangs.get(job).and_then(|state| state.limits.as_ref());
         let of_now = self.committer.context().cache.quotas.version();
         judged.map_or(0, |limits| limits.version) == of_now
     }
 
-    /// What a place is charged to, as its journal says.
+    /// The limits that a place is charged to, from its journal.
     pub(super) fn planned_draws(&mut self, plan: &Plan) -> Vec<Draw> {
         let mut draws = Vec::with_capacity(plan.limits.len());
         for planned in &plan.limits {
@@ -91,8 +92,8 @@ impl Driver {
         draws
     }
 
-    /// Goes on from what is written down of hours: as we begin to lead, and of an object
-    /// that was not readable then once it is.
+    /// Continues from the ledgers of GPU-hours: when this replica begins to lead, and when an
+    /// unreadable ledger can be read again.
     pub(super) fn resume_hours(&mut self) {
         let quotas = &self.committer.context().cache.quotas;
         let version = quotas.version();
@@ -102,13 +103,13 @@ impl Driver {
             let now = Timestamp::now().as_second();
             self.hours
                 .resume(policies, |policy| quotas.account_of(policy), now);
-            // Jobs are judged anew by the controller, external pods once they are looked at.
+            // The controller judges jobs anew; external pods are judged when they are looked at.
             let units = self.external_pods.units();
             units.for_each(|unit| self.committer.context().tell(Feed::Look(unit.clone())));
         }
     }
 
-    /// Counts what is burnt until now, and closes or opens limits.
+    /// Counts the GPU-hours burnt until now, and closes or opens limits.
     pub(super) fn count_hours(&mut self) {
         self.resume_hours();
         if self.hour_limits.is_empty() && self.hours.burnt().next().is_none() {
@@ -131,7 +132,7 @@ impl Driver {
         }
     }
 
-    /// How long until a limit of GPU-hours is burnt, or has room again.
+    /// Time until a limit of GPU-hours is used up, or has room again.
     pub(super) fn hours_pause(&self) -> Option<Duration> {
         let (_, policies) = self.committer.context().cache.quotas.active();
         let at = self.hours.next(&policies)?;
@@ -139,9 +140,9 @@ impl Driver {
         Some(Duration::from_secs(u64::try_from(seconds).unwrap_or(1)))
     }
 
-    /// How all limits stand. Those of GPU-hours that nobody draws on any more are forgotten.
+    /// Usage of all limits. Limits of GPU-hours that no gang draws on any more are forgotten.
     pub(super) fn report_limits(&mut self) -> LimitsReport {
-        // A report from before the ledgers are read would have them written empty.
+        // A report made before the ledgers are read would overwrite them with nothing.
         self.resume_hours();
         let used: BTreeMap<&LimitName, i128> = self.engine.limits().collect();
         let mut report = LimitsReport::default();
@@ -175,8 +176,8 @@ impl Driver {
         report
     }
 
-    /// How many limits were found wrong for long when they were last reported. Where there are
-    /// no policies any more nobody asks.
+    /// Number of limits that were wrong for long in the last report. Zero without policies, because
+    /// then no report is made.
     pub(super) fn limits_wrong_for_long(&self) -> usize {
         match self.committer.context().cache.quotas.objects.is_empty() {
             true => 0,
@@ -184,7 +185,7 @@ impl Driver {
         }
     }
 
-    /// Limits of which the engine's account is for long not what is counted anew.
+    /// Limits whose account in the engine has differed from a recount for long.
     fn wrong_for_long(&mut self) -> BTreeSet<LimitId> {
         let used: BTreeMap<&LimitName, i128> = self.engine.limits().collect();
         let wrong: BTreeSet<LimitId> = self
@@ -209,8 +210,8 @@ impl Driver {
         told
     }
 
-    /// What the place of a gang is charged to that nobody has judged, as its journal says: of a job
-    /// that does not decode, or of pods that an earlier leader has promised it to.
+    /// The limits in the journal of a gang that has not been judged: its job does not decode, or an
+    /// earlier leader promised the place to external pods.
     fn planned_drawings(&self, job: &Key) -> Vec<Drawing> {
         let group = self.committer.context().cache.pod_groups.get(job);
         let plan = group
@@ -220,8 +221,8 @@ impl Driver {
         planned.map(quota::counted).collect()
     }
 
-    /// What is held of each limit, counted anew: who has a place, and what its queue is
-    /// charged for it.
+    /// Recounts the usage of each limit from the gangs' places and what the engine charges for
+    /// them.
     fn recount(&self) -> BTreeMap<LimitId, Option<Amount>> {
         let amount = |resource: &str, units: i128| {
             let units = i64::try_from(units).ok()?;
@@ -245,14 +246,15 @@ impl Driver {
                 None => self.planned_drawings(job),
             };
             let is_inside = state.inside != Inside::No;
-            // Who leaves holds no quota; who starts again waits, and holds what is kept for it.
+            // A gang that leaves holds no quota. A gang that restarts waits, and holds what is kept
+            // for it.
             let held = is_inside.then(|| self.engine.charge(&engine::id(job)));
             let held = held.flatten().map(|held| (draws(), Some(held)));
             let waits = (state.inside == Inside::Waiting).then(|| (draws(), None));
             [held, waits].into_iter().flatten()
         });
         let jobs = jobs.map(|(draws, held)| (draws, held.map(&told)));
-        // Those beyond the gangs are none of the jobs that are counted.
+        // Surplus pods do not count as jobs.
         let surplus = self.gangs.iter().flat_map(|(job, state)| {
             let limits = state.limits.iter().flat_map(|limits| &limits.draws);
             let is_amount =
@@ -287,7 +289,7 @@ impl Driver {
             draws,
             held: held.as_deref(),
         }));
-        // They are burnt, and not held.
+        // GPU-hours are burnt, and not held.
         counted.retain(|limit, _| limit.what != What::GpuHours);
         counted
     }

@@ -1,6 +1,6 @@
-//! The task that owns the engine: it hears (`hearing`), lets the keeper say what each gang needs
-//! (`steps`), keeps the engine's places (`places`), lets the engine decide (`decisions`), sees to
-//! those who make room (`victims`), and takes in what has come of the writes (`ended`).
+//! The task that owns the engine. It handles events (`hearing`), takes each gang's next step
+//! (`steps`), keeps the places in the engine (`places`), starts what the engine decides
+//! (`decisions`), looks after victims (`victims`), and handles the results of tasks (`ended`).
 
 mod alarms;
 mod avoided;
@@ -57,50 +57,51 @@ use surplus::Surplus;
 use task::Task;
 use victims::Leaving;
 
-/// Longest wait at the start for the controller to want what is placed.
+/// Longest wait at the start for the controller's wishes for placed jobs.
 const ADOPTION: Duration = Duration::from_secs(30);
-/// Longest sleep while that is waited for.
+/// Longest sleep while waiting for them.
 const ADOPTION_LOOK: Duration = Duration::from_millis(500);
-/// Longest sleep without an event: no correctness rests on it.
+/// Longest sleep without an event. Correctness does not depend on it.
 const IDLE: Duration = Duration::from_secs(60);
 
-/// Where a gang is in the engine.
+/// State of a gang in the engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Inside {
     #[default]
     No,
     Waiting,
-    /// It is to have a place that others have to leave first.
+    /// Nominated: it gets its place once its victims have left.
     Nominated,
     Placed,
-    /// It starts again, and what it had is kept for it for a while.
+    /// It restarts, and its old place is kept for it for a while.
     Kept,
 }
 
 #[derive(Debug, Default)]
 struct Gang {
-    /// None: the controller has not said yet, or the job is gone.
+    /// None: the controller has not sent one yet, or the job is gone.
     wish: Option<Wish>,
     inside: Inside,
-    /// The engine knows what its journal says of it, and not yet what the job says.
+    /// The engine knows the gang from its journal only, not from its job yet.
     by_journal: bool,
-    /// What admission makes of the pods, by group, for one compiled job.
+    /// The pods as admission leaves them, by group, for one compiled job.
     actual: BTreeMap<String, Admitted>,
     compiled: String,
-    /// Places in a row that were given up since admission changed the pods.
+    /// Places in a row that were given up because admission changed the pods.
     replans: u32,
-    /// The limits that it draws on. None: nobody has judged it yet.
+    /// Limits that the gang draws on. None: it has not been judged yet.
     limits: Option<Arc<JobLimits>>,
     task: Option<Task>,
     pause: Pause,
-    /// Why its task could not do its work, the last time.
+    /// Why its last task failed.
     hindrance: Option<String>,
     /// Nodes on which its pods were refused.
     avoided: Avoided,
-    /// The other nodes could never hold it: those on which its ranks failed do.
+    /// The nodes on which its ranks failed are allowed again, because the others could never hold
+    /// it.
     takes_suspects: bool,
     deletions: Deletions,
-    /// Its pods that are not part of the gang.
+    /// Surplus pods of the gang.
     surplus: Surplus,
 }
 
@@ -109,7 +110,7 @@ impl Gang {
         self.wish.as_ref().and_then(Wish::run)
     }
 
-    /// What its pods ask for, as far as is known, by group.
+    /// The pods as admission leaves them, as far as is known, by group.
     fn planned(&self, run: &Run) -> BTreeMap<String, Admitted> {
         let groups = run.job.compiled().groups().iter();
         groups
@@ -125,57 +126,55 @@ impl Gang {
 /// The owner of the engine.
 pub struct Driver {
     engine: Engine,
-    /// How long runs have taken.
+    /// Predicts run times from earlier runs.
     predictor: Predictor,
     committer: Committer,
     heard: Heard,
     gangs: HashMap<Key, Gang>,
-    /// Gangs of pods that others have made.
+    /// Gangs of external pods.
     external_pods: ExternalPods,
-    /// Gangs that the engine takes for ones that leave, and that hold their place still.
+    /// Gangs that the engine counts as leaving, and that still hold their place.
     leaving: BTreeMap<Key, Leaving>,
     alarms: Alarms,
     renewal: Renewal,
-    /// Pods of jobs that are deleted.
+    /// Pods of deleted jobs.
     orphans: BTreeMap<Key, Orphans>,
-    /// What gangs ask for that were put off since a quota of their namespace
-    /// had no room for it.
+    /// Requests of gangs that were put off because a ResourceQuota of their namespace had no room.
     over_quota: BTreeMap<Key, Ask>,
-    /// What the flavors that the engine knows bring to pods.
+    /// Tolerations of the flavors that the engine knows.
     flavors: Flavors,
-    /// GPU-hours that are burnt of what QuotaPolicies allow.
+    /// GPU-hours burnt of QuotaPolicies.
     hours: Hours,
-    /// Version of the QuotaPolicies that it counts by.
+    /// Version of the QuotaPolicies by which the hours are counted.
     hours_version: u64,
-    /// The limits of GPU-hours that gangs draw on, by the engine's names.
+    /// Limits of GPU-hours that gangs draw on, by the engine's names.
     hour_limits: BTreeMap<LimitName, LimitId>,
-    /// Limits of which what is held is not what is counted anew, and since when.
+    /// Limits whose account differs from a recount, and since when.
     wrong_limits: BTreeMap<LimitId, Instant>,
-    /// How many of them were told of last.
+    /// Number of wrong limits in the last report.
     wrong_told: usize,
     /// Uid of each pod that the engine counts.
     pods: HashMap<Key, Box<str>>,
-    /// Jobs with a plan that the controller has not looked at since we lead:
-    /// until it has, nothing new is placed. That it failed to say what it wants
-    /// does for a look: the place is held in any case.
+    /// Placed jobs that the controller has not looked at since this replica leads. Until it has, no
+    /// gang is placed. A look that fails counts too, because the job's place is held in any case.
     unadopted: HashSet<Key>,
-    /// Hash of the plan that each job had before we led: those are taken over.
-    /// Another of an earlier epoch that appears later is a stale leader's.
+    /// Hash of the plan that each job had before this replica led: those plans are taken over. Any
+    /// other plan of an earlier epoch comes from a stale leader.
     inherited: HashMap<Key, String>,
-    /// Uids of pods that were there before we led and that no plan names.
+    /// Uids of surplus pods that existed before this replica led.
     inherited_pods: HashSet<String>,
-    /// Nodes or DeviceClasses have changed: other devices may be advertised or offered.
+    /// Nodes or DeviceClasses have changed, so the advertised devices may have changed.
     devices_changed: bool,
-    /// Gangs that the engine has been asked to keep away from suspects since it decided last.
+    /// Gangs that were enqueued since the last decision with their suspects excluded.
     keep_away: BTreeSet<Key>,
-    /// A kind of which nothing has been shown for too long.
+    /// A kind whose watch has been silent for too long.
     unseen: Option<String>,
-    /// Who asks for all that the engine knows, once it has decided.
+    /// Callers that wait for a snapshot of the engine.
     asked: Vec<oneshot::Sender<Arc<Snapshot>>>,
 }
 
 impl Driver {
-    /// A driver that hears what `heard` receives.
+    /// A driver that handles the events of `heard`.
     #[must_use]
     pub fn new(committer: Committer, heard: Heard) -> Self {
         Self {
@@ -211,7 +210,8 @@ impl Driver {
     pub async fn run(mut self) {
         self.committer.context().cache.synced().await;
         self.engine.advance(engine::time(Timestamp::now()));
-        // Nodes, flavors and queues first: what runs is charged to the flavors of its nodes.
+        // Nodes, flavors and queues come first: running gangs are charged to the flavors of their
+        // nodes.
         let mut touched = BTreeSet::new();
         for feed in self.heard.take() {
             self.hear(feed, &mut touched);
@@ -225,7 +225,7 @@ impl Driver {
         let adoption = Instant::now().checked_add(ADOPTION);
         loop {
             let pause = self.pause();
-            // All of it: what was told together must not be decided on by halves.
+            // Takes all pending events, so that no decision is based on half of a change.
             let news = tokio::select! {
                 news = self.heard.next() => news,
                 () = tokio::time::sleep(pause) => Vec::new(),
@@ -261,8 +261,8 @@ impl Driver {
                 self.recall();
             }
             if !self.is_blind(&touched) {
-                // What is burnt closes its limit before anybody draws on it, and what
-                // starts burns from now on.
+                // Count before deciding, so that a used-up limit is closed, and after, so that
+                // started gangs burn hours from now on.
                 self.count_hours();
                 self.decide();
                 self.count_hours();
@@ -272,7 +272,7 @@ impl Driver {
         }
     }
 
-    /// Tells who has asked, if they are still there.
+    /// Sends a snapshot to the callers that still wait.
     fn answer(&mut self) {
         self.asked.retain(|asked| !asked.is_closed());
         if self.asked.is_empty() {
@@ -284,7 +284,7 @@ impl Driver {
         }
     }
 
-    /// Turns go on as they were before a restart, now that what runs is charged.
+    /// Restores the queues' past usage from their status, after running gangs are charged.
     fn recall(&mut self) {
         for queue in self.committer.context().cache.queues.all() {
             let name = QueueName::new(queue.metadata.name.as_deref().unwrap_or_default());
@@ -307,7 +307,7 @@ impl Driver {
             let millis = at.as_millis().saturating_sub(now).saturating_add(1).max(1);
             Duration::from_millis(u64::try_from(millis).unwrap_or(1))
         });
-        // What is due in the engine is decided once everybody is adopted, and everything seen.
+        // The engine decides only once all jobs are adopted and every watch works.
         let decides = self.unadopted.is_empty() && self.unseen.is_none();
         let engine = engine.filter(|_| decides);
         let renewal = self.renewal_pause().filter(|_| decides);

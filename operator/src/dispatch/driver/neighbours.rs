@@ -1,4 +1,4 @@
-//! Anti-affinity of pods that are not ours, as it concerns the gangs that wait.
+//! Anti-affinity of foreign pods against waiting gangs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use crate::gang::neighbours::Neighbour;
 use crate::gang::observed::Repulsion;
 
 impl Driver {
-    /// What each group of a gang is kept out of.
+    /// Topology domains from which each group of a gang is kept out.
     pub(super) fn kept_out(&self, job: &Key) -> BTreeMap<String, BTreeSet<LabelDomain>> {
         let Some((state, run)) = self.gangs.get(job).and_then(|s| Some((s, s.run()?))) else {
             return BTreeMap::new();
@@ -28,8 +28,7 @@ impl Driver {
             .kept_out(&context.cache.repulsions, label)
     }
 
-    /// Gangs that wait, or are to follow others, and are kept out by the term, now or
-    /// until now.
+    /// Waiting or nominated gangs that the term keeps out, now or until now.
     pub(super) fn concerned_by(&self, repulsion: &Repulsion) -> Vec<Key> {
         let context = self.committer.context();
         let waiting = self

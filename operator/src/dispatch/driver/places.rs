@@ -1,4 +1,4 @@
-//! What the engine knows of one gang's place.
+//! Places of one gang in the engine.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -16,11 +16,11 @@ use crate::gang::key::Key;
 use crate::gang::observed::PodPhase;
 use crate::gang::{Wish, engine, external, journal};
 
-/// How long a gang that starts again has its nodes for itself.
+/// How long a gang that restarts keeps its nodes.
 const KEPT_FOR: SignedDuration = SignedDuration::from_secs(120);
 
 impl Driver {
-    /// The gang waits for a place.
+    /// Enqueues the gang in the engine.
     pub(super) fn enqueue(&mut self, job: &Key, journal: &PodGroupStatus) {
         let Some(gang) = self.wanted(job, journal) else {
             return;
@@ -38,14 +38,15 @@ impl Driver {
         self.engine.apply_gang(gang);
     }
 
-    /// A gang that follows others is judged by what it asks for now, when they have left.
+    /// Updates the request of a nominated gang: the engine judges that request when its victims
+    /// have left.
     pub(super) fn renew(&mut self, job: &Key, journal: &PodGroupStatus) {
         if let Some(gang) = self.wanted(job, journal) {
             self.engine.apply_gang(gang);
         }
     }
 
-    /// The gang that is to have a place, as the engine is to know it.
+    /// The gang as the engine is to know it.
     fn wanted(&mut self, job: &Key, journal: &PodGroupStatus) -> Option<Gang> {
         let retry = self.retry_time(job, journal);
         let kept_out = self.kept_out(job);
@@ -76,9 +77,9 @@ impl Driver {
         Some(self.with_prediction(job, gang))
     }
 
-    /// When the gang may be tried again. One that was put off because a quota
-    /// had no room, and before it created anything, need not wait once there is
-    /// room. One that was undone must: what it deletes makes room by itself.
+    /// When the gang may be tried again. A gang that was put off before its first pod because a
+    /// ResourceQuota had no room may be tried as soon as there is room. After a rollback it must
+    /// wait, because its own deleted pods make room.
     fn retry_time(&self, job: &Key, journal: &PodGroupStatus) -> Option<Timestamp> {
         let retry = journal.retry_time.as_ref().map(|t| t.0);
         let has_room = journal.reason == Some(Reason::ResourceQuotaExceeded)
@@ -89,8 +90,8 @@ impl Driver {
         retry.filter(|_| !has_room)
     }
 
-    /// The gang has no place, or not for long. One that starts again goes back to the nodes that
-    /// are well and that it had, as long as that is bounded.
+    /// Takes the gang out of its place. A gang that restarts keeps those of its nodes that are
+    /// healthy, for a limited time.
     pub(super) fn step_back(&mut self, job: &Key, journal: &PodGroupStatus) {
         let plan = journal.plan.as_ref();
         let is_undone = journal.phase == Some(PodGroupPhase::Unwinding)
@@ -100,7 +101,7 @@ impl Driver {
         };
         let next = match &state.wish {
             Some(Wish::Run(run)) => Some(run.attempt),
-            // The policies are asked about the next attempt: it is wished for in a moment.
+            // Policies are judging the next attempt: the controller wishes for it in a moment.
             Some(Wish::Stop { reason, .. }) if *reason == Reason::Restarting => Some(i64::MAX),
             _ => None,
         };
@@ -113,10 +114,10 @@ impl Driver {
         let Some(plan) = plan.filter(|plan| is_undone && plan.attempt < next) else {
             return self.withdraw(job);
         };
-        // Of one that could not even start nothing is kept: a typing error would hold its GPUs.
+        // A gang that failed to start keeps nothing: a typing error would hold its GPUs.
         let written = self.committer.context().cache.jobs.get(job);
         let status = written.as_ref().and_then(|job| job.status.as_ref());
-        // Nor of one whose stage is complete: the next one is another gang.
+        // Nor does a gang whose stage is complete: the next stage is another gang.
         let is_over = |status: &TrainingJobStatus| {
             status.internal.failed_starts.unwrap_or(0) > 0
                 || status.is_of_earlier_stage(plan.attempt)
@@ -128,7 +129,7 @@ impl Driver {
         let excluded = excluded.unwrap_or_default();
         let context = self.committer.context();
         let is_well = |node: &str| {
-            // One on which its ranks have failed is taken again where no other will do.
+            // A node on which its ranks failed stays usable if no other node will do.
             let kept_away = excluded.iter().any(|n| n == node);
             let is_ill = context.cache.is_lost(node) || context.cache.why_unhealthy(node).is_some();
             !kept_away && !is_ill && context.cache.is_open(node)
@@ -151,7 +152,7 @@ impl Driver {
         self.spare(job);
     }
 
-    /// The engine forgets the gang, but for the quota of what still stops.
+    /// Removes the gang from the engine, except for the quota of pods that still stop.
     pub(super) fn withdraw(&mut self, job: &Key) {
         if external::is_external(job) {
             return self.withdraw_external_pods(job);
@@ -166,8 +167,8 @@ impl Driver {
         self.spare(job);
     }
 
-    /// The engine learns of the place that the journal names, whatever is
-    /// wanted of the gang: what it holds is held.
+    /// Restores in the engine the place that the journal names, whatever the controller wants: the
+    /// gang holds it.
     pub(super) fn adopt(&mut self, job: &Key, group: &PodGroup, plan: &Plan) {
         let Some(state) = self.gangs.get_mut(job) else {
             return;
@@ -177,7 +178,7 @@ impl Driver {
         let is_known =
             state.inside == Inside::Placed && known.is_some_and(|known| is_same(&known, &place));
         let run = state.run().cloned();
-        // The journal does not say since when it waited nor how long it runs; its job does.
+        // The journal does not say how long the gang waited or runs; its job does.
         if is_known && !(state.by_journal && run.is_some()) {
             return;
         }
@@ -203,7 +204,7 @@ impl Driver {
         let flavors = engine::flavors(plan);
         self.engine
             .restore_gang_in(gang, place, &flavors, engine::time(since));
-        // A pod that has succeeded holds nothing, though the plan names it.
+        // A pod that has succeeded holds nothing, even if the plan names it.
         let pods = self.committer.context().cache.pods.of(job);
         for (name, pod) in pods.iter() {
             if pod.phase == PodPhase::Succeeded {
@@ -213,8 +214,8 @@ impl Driver {
         }
     }
 
-    /// A gang as its PodGroup says it. Where users can write that, it keeps nobody from preempting
-    /// the gang.
+    /// A gang as its PodGroup describes it. If users can write PodGroups, the gang stays
+    /// preemptible whatever its PodGroup says.
     fn of_pod_group(&self, job: &Key, group: &PodGroup) -> Gang {
         let mut gang = engine::of_pod_group(job, group);
         if !self
@@ -230,7 +231,7 @@ impl Driver {
         gang
     }
 
-    /// Pods of which the status says that they have ended, and need not come again, hold nothing.
+    /// Releases the resources of pods that have ended for good according to the job's status.
     pub(super) fn give_up_finished(&mut self, job: &Key, plan: &Plan) {
         let Some(written) = self.committer.context().cache.jobs.get(job) else {
             return;
@@ -250,14 +251,14 @@ impl Driver {
 }
 
 impl Driver {
-    /// The engine learns of a nomination that is written down: of those who make
-    /// room, it has those who have a place still.
+    /// Restores a nomination from the journal in the engine, with those victims that still have a
+    /// place.
     pub(super) fn adopt_nomination(&mut self, job: &Key, group: &PodGroup, plan: &Plan) {
         let journal = group.status.clone().unwrap_or_default();
         let mut victims = Vec::new();
         for victim in &journal.victims {
-            // One that has been told stops already. A pod beyond a gang counts as any other until
-            // its job has been looked at.
+            // A victim that has been asked to leave stops already. A surplus pod counts as any
+            // other pod until its job has been looked at.
             if self.note(job, group, victim, false) && victim.pod.is_none() {
                 let who = Key::new(&victim.namespace, &victim.name);
                 victims.push(engine::id(&who));

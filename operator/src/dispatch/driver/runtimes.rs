@@ -1,7 +1,7 @@
-//! How long runs are thought to take, by those before them.
+//! Predicts how long runs take from earlier runs.
 //!
-//! What is known is kept in memory. A new leader learns it again of the jobs that
-//! have ended and are still there; of those that are deleted it is lost.
+//! The history is kept in memory. A new leader learns it again from the ended jobs that still
+//! exist; that of deleted jobs is lost.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -13,8 +13,8 @@ use super::{Driver, Inside};
 use crate::gang::key::Key;
 
 impl Driver {
-    /// A job has ended. Where its queue is thought to take otherwise by now, who
-    /// waits there is to be looked at.
+    /// Learns the run time of a job that has ended. If the queue's prediction changes, the gangs
+    /// that wait in the queue are looked at.
     pub(super) fn learn(&mut self, job: &Key, touched: &mut BTreeSet<Key>) {
         let context = self.committer.context();
         let Some(ended) = context.cache.jobs.get(job) else {
@@ -38,8 +38,8 @@ impl Driver {
         }
     }
 
-    /// The gang, and how long it is thought to take: by earlier runs of its name; else,
-    /// where neither it nor its queue says anything, by other runs of the queue.
+    /// Adds the predicted run time to a gang: from earlier runs of its name, else, if neither the
+    /// gang nor its queue gives one, from other runs of the queue.
     pub(super) fn with_prediction(&self, job: &Key, gang: Gang) -> Gang {
         let by_name = self.predictor.predict(&job.to_string());
         let predicted = by_name.or_else(|| {
@@ -53,8 +53,8 @@ impl Driver {
     }
 }
 
-/// How long the last attempt of a job held its place. None unless it is complete:
-/// one that fails says nothing of one that does not.
+/// How long the last attempt of a job held its place. None unless the job is complete: a failed run
+/// says nothing about a successful one.
 fn ran(status: &TrainingJobStatus) -> Option<Duration> {
     if status.phase != Some(JobPhase::Complete) {
         return None;

@@ -1,4 +1,4 @@
-//! What a new leader finds: it takes over before it decides anything.
+//! Restores the state of the cluster in a new leader before its first decision.
 
 use kube::Resource;
 use tracing::{info, warn};
@@ -12,16 +12,15 @@ use crate::gang::epoch::Epoch;
 use crate::gang::external;
 use crate::gang::key::Key;
 
-/// The highest epoch that a Lease can bear: its transitions are an i32.
+/// The highest epoch that a Lease can have: `leaseTransitions` is an i32.
 const HIGHEST: i64 = i32::MAX as i64;
 
 impl Driver {
-    /// Raises the term above all that the journals bear, and charges the places
-    /// that they name. What is placed holds its nodes and its quota, whatever
-    /// becomes of its queue or its class meanwhile.
+    /// Raises the epoch above those of all journals, and charges the places that they name. A
+    /// placed gang holds its nodes and its quota, even if its queue or priority class has changed.
     pub(super) async fn take_over(&mut self) {
         let mut groups = self.committer.context().cache.pod_groups.all();
-        // Those of pods that others have made bear the term, too.
+        // Journals of external gangs have an epoch, too.
         let of_external_pods = groups
             .iter()
             .filter(|group| external::is_users(group))
@@ -55,7 +54,7 @@ impl Driver {
             let beyond = pods.values().filter(|pod| pod.epoch.is_some());
             self.inherited_pods
                 .extend(beyond.map(|pod| pod.uid.clone()));
-            // What still stops holds its quota until it has.
+            // A gang that still stops holds its quota until its pods have ended.
             let stops = journal.phase == Some(PodGroupPhase::Unwinding)
                 && pods.values().any(|pod| !pod.phase.is_over());
             if holds(journal) || stops {
@@ -67,7 +66,7 @@ impl Driver {
             }
         }
         self.take_over_external_pods();
-        // Once everyone has their place: these follow some of them.
+        // Nominations come last, because they refer to places of other gangs.
         for group in &of_external_pods {
             self.adopt_nomination_of_external_pods(&external::of_group(&Key::of(group.meta())));
         }
@@ -80,8 +79,8 @@ impl Driver {
         }
     }
 
-    /// Uid of the job of that name, though it may not decode. What is no job's
-    /// charges nothing, whatever it claims to hold.
+    /// Uid of the job of that name, even if it does not decode. A PodGroup without a job charges
+    /// nothing, whatever it claims to hold.
     fn any_uid(&self, job: &Key) -> Option<String> {
         match self.committer.context().cache.job(job)? {
             Seen::Job(job) => job.metadata.uid.clone(),
@@ -95,7 +94,7 @@ fn highest<'a>(journals: impl Iterator<Item = &'a PodGroupStatus>) -> Option<Epo
     journals
         .filter_map(|journal| journal.epoch)
         .filter(|epoch| {
-            // No leader of ours wrote it, and none can write over it.
+            // No real leader wrote this epoch, and none could overwrite it.
             let possible = *epoch <= HIGHEST;
             if !possible {
                 warn!(epoch, "a journal bears an epoch that no lease can have");

@@ -1,4 +1,4 @@
-//! What the keeper says about one gang is done.
+//! Carries out the steps that the keeper decides for one gang.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use crate::gang::observed::PodView;
 use crate::gang::{Run, engine, external, journal};
 
 impl Driver {
-    /// Uid of the job of that name as it is now.
+    /// Uid of the current job of that name.
     pub(super) fn job_uid(&self, job: &Key) -> Option<String> {
         if external::is_external(job) {
             return self.external_uid(job);
@@ -43,7 +43,7 @@ impl Driver {
             .clone()
     }
 
-    /// Does what the keeper says about one gang.
+    /// Takes the next step of one gang.
     pub(super) fn advance(&mut self, job: &Key) {
         if external::is_external(job) {
             return self.advance_external(job);
@@ -64,7 +64,7 @@ impl Driver {
         }
         let now = Instant::now();
         if let Some(end) = state.pause.ends(now) {
-            // Whatever alarm has rung now would be the last one.
+            // Set again, because the alarm that led here may have been the last one.
             self.alarms.set(job, end);
             return;
         }
@@ -73,7 +73,7 @@ impl Driver {
         else {
             return;
         };
-        // A wish for the job that had this name before: the next one is on its way.
+        // The wish is for an earlier job of that name. The next one is on its way.
         let stale = wish.run().is_some_and(|run| run.uid != uid);
         if stale || !is_owned(group.as_ref(), &uid) {
             return;
@@ -160,11 +160,11 @@ impl Driver {
             }
             Step::Delete(pods) => self.delete(job, pods, now),
             Step::Evict(pods) => self.evict(job, pods, now),
-            // The controller has been told, and will want something else.
+            // The status shows it to the controller, which then sends another wish.
             Step::AwaitStatus => {}
             Step::Clear => {
                 self.step_back(job, &journal);
-                // What it waited for was its pods' end.
+                // The gang waited for its pods to end.
                 context.certificates.write().remove(job);
                 self.clear(job, &journal);
             }
@@ -175,7 +175,7 @@ impl Driver {
         }
     }
 
-    /// The gang has its place, and these pods of it are to be created.
+    /// The gang is placed, and these of its pods are missing.
     fn hold(
         &mut self,
         job: &Key,
@@ -190,7 +190,8 @@ impl Driver {
         self.stay_unless_asked(job);
         self.note_checkpoint(job);
         let surplus = self.tend_surplus(job, journal);
-        // Those of the gang first, and apart: nothing of them fails with the others.
+        // The gang's own pods come first, in a task of their own, so that a surplus pod cannot make
+        // them fail.
         if vacancies.is_empty() {
             vacancies = surplus;
         }
@@ -205,7 +206,7 @@ impl Driver {
         }
     }
 
-    /// Creates pods of a gang that has its place.
+    /// Creates pods of a placed gang.
     fn fill(&mut self, job: &Key, journal: &PodGroupStatus, vacancies: Vec<Vacancy>) {
         let Some(state) = self.gangs.get(job) else {
             return;
@@ -223,7 +224,7 @@ impl Driver {
         });
     }
 
-    /// Carries out the plan of the journal, if it is one that we may.
+    /// Carries out the plan of the journal, if this leader may.
     fn go_on(&mut self, job: &Key, group: &PodGroup, journal: &PodGroupStatus) {
         let Some(state) = self.gangs.get(job) else {
             return;
@@ -231,7 +232,7 @@ impl Driver {
         let (Some(run), Some(plan)) = (state.run().cloned(), journal.plan.clone()) else {
             return;
         };
-        // What an earlier leader counted for its pods, nobody knows any more.
+        // A plan of an earlier leader: what it counted for the pods is unknown.
         let is_ours = self.inherited.get(job) != Some(&plan.hash);
         let counted = if is_ours {
             state.planned(&run)
@@ -260,7 +261,7 @@ impl Driver {
         }
     }
 
-    /// Follows those who make room, if the nomination is one that we may go on with.
+    /// Carries a nomination on, if this leader may.
     fn follow(&mut self, job: &Key, group: &PodGroup, journal: &PodGroupStatus) {
         let Ok(ours) = self.committer.commands().epoch() else {
             return;
@@ -279,7 +280,7 @@ impl Driver {
                 self.renew(job, journal);
                 self.tell_victims(job, group, journal);
             }
-            // The others have left; its pods could not be created a moment ago.
+            // The victims have left, but the last try to create the gang's pods failed.
             Inside::Placed => {
                 let id = engine::id(job);
                 if let Some(placement) = self.engine.placement(&id) {
@@ -287,19 +288,20 @@ impl Driver {
                     self.place(job, place);
                 }
             }
-            // The engine knows of no such place any more.
+            // The engine has no such place any more.
             Inside::No | Inside::Waiting | Inside::Kept => self.void(job),
         }
     }
 
-    /// A gang that holds its place, and that nobody asks to leave it, does not leave.
+    /// A gang in its place that is not asked to leave does not leave.
     pub(super) fn stay_unless_asked(&mut self, job: &Key) {
         if !self.leaving.contains_key(job) {
             self.stay(job, SignedDuration::ZERO);
         }
     }
 
-    /// What was safe by then is not lost with the gang's place.
+    /// Tells the engine until when the gang's work is checkpointed, and so not lost by a
+    /// preemption.
     fn note_checkpoint(&mut self, job: &Key) {
         let run = self.gangs.get(job).and_then(super::Gang::run);
         if let Some(at) = run.and_then(|run| run.checkpoint) {
@@ -337,7 +339,7 @@ impl Driver {
         );
     }
 
-    /// Writes the journal.
+    /// Writes the journal in a task.
     pub(super) fn write<F>(&mut self, job: &Key, change: F)
     where
         F: FnOnce(&PodGroupStatus) -> Option<PodGroupStatus> + Send + 'static,
@@ -353,7 +355,7 @@ impl Driver {
         });
     }
 
-    /// Starts the one task of a gang: the caller has seen that there is none.
+    /// Starts the one task of a gang. The caller has checked that none is under way.
     pub(super) fn start<F>(
         &mut self,
         job: &Key,
@@ -388,7 +390,7 @@ impl Driver {
     }
 }
 
-/// The moment of a time that is to come, by a clock that is never set.
+/// Converts a future time to the monotonic clock.
 pub(super) fn from_now(clock: Instant, at: Timestamp) -> Instant {
     let wait = at.duration_since(Timestamp::now());
     let wait = Duration::try_from(wait).unwrap_or_default();
@@ -404,7 +406,8 @@ fn is_expired(journal: &PodGroupStatus) -> bool {
         .is_some_and(|d| d.0 <= Timestamp::now())
 }
 
-/// Nobody else than the user knows whether a rank that is cut off may still write.
+/// True if the job waits for lost nodes. Only its user knows whether a rank that is cut off may
+/// still write.
 pub(super) fn waits_for_lost_nodes(job: &TrainingJobSpec) -> bool {
     let restart = job.restart.as_ref();
     restart.and_then(|restart| restart.lost_node) == Some(LostNode::Wait)
@@ -414,14 +417,14 @@ fn lost_nodes(
     pods: &BTreeMap<String, PodView>,
     is_lost: impl Fn(&str) -> bool,
 ) -> BTreeSet<String> {
-    // Of a thousand pods those whose names follow each other are often on one node.
+    // Pods whose names follow each other are often on one node, which shortens the list.
     let mut nodes: Vec<&str> = pods.values().filter_map(|p| p.node.as_deref()).collect();
     nodes.dedup();
     let lost = nodes.into_iter().filter(|node| is_lost(node));
     lost.map(str::to_owned).collect()
 }
 
-/// What is left of an earlier attempt, or of an earlier job of the name.
+/// Describes the pods that are left of an earlier attempt, or of an earlier job of the name.
 fn still_there(pods: &BTreeMap<String, PodView>) -> String {
     let first = pods.keys().next().map_or("", String::as_str);
     match pods.len() {

@@ -1,5 +1,5 @@
-//! Pods beyond the gangs that have their place: the engine seeks a place for each by itself, once
-//! everyone else has been looked at, and whoever wants room takes theirs first.
+//! Surplus pods of placed gangs. The engine seeks a place for each by itself, after all gangs, and
+//! preemptors take their places first.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -23,41 +23,41 @@ use crate::gang::observed::{PodPhase, PodView};
 use crate::gang::surplus;
 use crate::gang::surplus::{AT_ONCE, GROWS_EVERY, Seat};
 
-/// How long nobody is sought for a pod that could not be created.
+/// How long no place is sought for a pod that could not be created.
 const REFUSED_FOR: Duration = Duration::from_secs(60);
-/// How long a budget may put off that one of them leaves: then it is deleted.
+/// How long a disruption budget may delay an eviction. Then the pod is deleted.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What the engine has to do with one of them.
+/// State of a surplus pod in the engine.
 #[derive(Debug)]
 enum Inside {
-    /// It seeks a place.
+    /// The engine seeks a place for it.
     Waiting,
-    /// It has found this one, and the pod is to be created.
+    /// The engine has found this place, and the pod has to be created.
     Given(Box<Place>),
-    /// The pod has it.
+    /// The pod exists in its place.
     Placed,
 }
 
-/// The pods of one job beyond its gang.
+/// Surplus pods of one job.
 #[derive(Debug, Default)]
 pub(super) struct Surplus {
     inside: BTreeMap<Member, Inside>,
-    /// When some were created last.
+    /// When surplus pods were last created.
     grown: Option<Instant>,
-    /// Those that could not be, and until when they are not sought.
+    /// Pods that could not be created, and until when no place is sought for them.
     refused: BTreeMap<Member, Instant>,
     /// Why the engine finds no place for those that wait.
     lack: Option<Certificate>,
 }
 
 impl Surplus {
-    /// All of them.
+    /// All surplus pods.
     pub(super) fn members(&self) -> impl Iterator<Item = &Member> {
         self.inside.keys()
     }
 
-    /// Those that hold something, or are to.
+    /// Surplus pods that hold a place, or are about to.
     pub(super) fn placed(&self) -> impl Iterator<Item = &Member> {
         let inside = self.inside.iter();
         let placed = inside.filter(|(_, inside)| !matches!(inside, Inside::Waiting));
@@ -66,7 +66,7 @@ impl Surplus {
 }
 
 impl Gang {
-    /// What its pods beyond the gang are charged to.
+    /// Limits that the gang's surplus pods draw on.
     pub(super) fn surplus_draws(&self) -> Vec<Draw> {
         let limits = self.limits.as_deref();
         limits
@@ -81,7 +81,7 @@ fn paused() -> String {
     format!("it grows at most once in {every} s, since all begin again when others join")
 }
 
-/// Task groups of which some have done their work: they need nobody any more.
+/// Task groups that need no more surplus pods, because some of their pods have done their work.
 fn ending<'a>(
     plan: &Plan,
     pods: &'a BTreeMap<String, PodView>,
@@ -96,12 +96,12 @@ fn ending<'a>(
 }
 
 impl Driver {
-    /// Sees to the pods beyond a gang that has its place. Gives those that are to be created.
+    /// Updates the surplus pods of a placed gang. Returns those to create.
     pub(super) fn tend_surplus(&mut self, job: &Key, journal: &PodGroupStatus) -> Vec<Vacancy> {
         let run = self.gangs.get(job).and_then(Gang::run).cloned();
         let context = self.committer.context().clone();
         let pods = context.cache.pods.of(job);
-        // While its job may not run as it is, what is there stays, and nobody comes.
+        // While the job may not run as it is, existing pods stay, and none are added.
         let (Some(run), Some(plan)) = (run, &journal.plan) else {
             self.give_up_gone(job, &pods);
             return Vec::new();
@@ -135,8 +135,7 @@ impl Driver {
             match seat {
                 Seat::Taken(node) => self.seat(job, &run, plan, &member, &node),
                 Seat::Closed => self.give_up(job, &member),
-                // Who comes back in place of one that failed comes at once: the others have
-                // begun again anyway.
+                // The replacement of a failed pod does not wait: the others have restarted anyway.
                 Seat::Free { round, .. }
                     if is_elastic && (ends || (round == 0 && grows_at.is_some())) =>
                 {
@@ -154,7 +153,7 @@ impl Driver {
             self.alarms.set(job, at);
         }
         if let Some(state) = self.gangs.get_mut(job) {
-            // A task that is under way creates none of them: they are told again.
+            // A running task creates none of them: they are returned again later.
             if joins && state.task.is_none() {
                 state.surplus.grown = Some(now);
             }
@@ -171,12 +170,12 @@ impl Driver {
         vacancies
     }
 
-    /// Why a job that has its place has not all that it asks for.
+    /// Why a placed job has fewer pods than it asks for.
     pub(super) fn lack(&self, job: &Key) -> Option<&Certificate> {
         self.gangs.get(job)?.surplus.lack.as_ref()
     }
 
-    /// A pod beyond the gang is there, on this node.
+    /// A surplus pod exists on this node.
     fn seat(&mut self, job: &Key, run: &Run, plan: &Plan, member: &Member, node: &str) {
         let key = engine::surplus_key(job, member);
         let state = self.gangs.entry(job.clone()).or_default();
@@ -208,7 +207,7 @@ impl Driver {
         }
     }
 
-    /// A place is sought for a pod beyond the gang. Once there is one it is given.
+    /// Seeks a place for a surplus pod. Returns the pod once there is a place.
     fn seek(
         &mut self,
         job: &Key,
@@ -241,7 +240,7 @@ impl Driver {
                 });
             }
             Some(Inside::Placed) => {
-                // It was there, and is not any more.
+                // The pod existed, and is gone.
                 self.give_up(job, member);
             }
             Some(Inside::Waiting) | None => {}
@@ -268,7 +267,7 @@ impl Driver {
         None
     }
 
-    /// Of a job that may not run as it is: what is gone is given up.
+    /// Gives up the places of pods that are gone, for a job that may not run as it is.
     fn give_up_gone(&mut self, job: &Key, pods: &BTreeMap<String, PodView>) {
         let Some(state) = self.gangs.get(job) else {
             return;
@@ -284,7 +283,7 @@ impl Driver {
         }
     }
 
-    /// The engine forgets a pod beyond the gang, once it has stopped.
+    /// Removes a surplus pod from the engine, except for its quota until it has stopped.
     fn give_up(&mut self, job: &Key, member: &Member) {
         self.leaving.remove(&engine::surplus_key(job, member));
         let Some(state) = self.gangs.get_mut(job) else {
@@ -295,7 +294,7 @@ impl Driver {
         }
     }
 
-    /// The same of all of them: the gang has its place no longer.
+    /// The same for all surplus pods, because the gang has lost its place.
     pub(super) fn withdraw_surplus(&mut self, job: &Key) {
         let Some(state) = self.gangs.get_mut(job) else {
             return;
@@ -309,7 +308,7 @@ impl Driver {
         }
     }
 
-    /// Places of pods that could not be created are given back for a while.
+    /// Gives up, for a while, the places of pods that could not be created.
     pub(super) fn refuse_surplus(&mut self, job: &Key) {
         let pods = self.committer.context().cache.pods.of(job);
         let Some(state) = self.gangs.get_mut(job) else {
@@ -328,7 +327,7 @@ impl Driver {
         }
     }
 
-    /// The engine has found a place for a pod beyond a gang.
+    /// The engine has found a place for a surplus pod.
     pub(super) fn place_surplus(&mut self, job: &Key, member: &Member, place: Place) {
         let is_judged = self.is_judged(job);
         let state = self.gangs.get_mut(job);
@@ -338,7 +337,7 @@ impl Driver {
             self.engine.delete_gang(&engine::surplus_id(job, member));
             return;
         };
-        // Who judged it by policies that have changed since judges it again.
+        // The policies have changed: the controller judges the job again first.
         if !is_judged {
             self.give_up(job, member);
             return;
@@ -349,7 +348,7 @@ impl Driver {
         context.tell(crate::dispatch::Feed::Look(job.clone()));
     }
 
-    /// The engine finds none, for this reason.
+    /// The engine finds no place for this reason.
     pub(super) fn surplus_waits(&mut self, job: &Key, certificate: Certificate) {
         let Some(state) = self.gangs.get_mut(job) else {
             return;
@@ -366,17 +365,16 @@ impl Driver {
         context.tell(crate::dispatch::Feed::Look(job.clone()));
     }
 
-    /// Pods of a job beyond its gang that are to go: by whom they were made, or for whom they
-    /// make room.
+    /// Surplus pods that have to go: those of a stale leader, and those that are preempted.
     pub(super) fn dismissed(&self, job: &Key, pods: &BTreeMap<String, PodView>) -> Dismissed {
         let Ok(ours) = self.committer.commands().epoch() else {
             return Dismissed::default();
         };
-        // Of ten thousand that wait none has any.
+        // Most waiting gangs have no pods.
         if pods.is_empty() {
             return Dismissed::default();
         }
-        // A leader that was none any more made them, and nobody counted on them.
+        // A leader that had lost the lease created them, and no one counted them.
         let is_stale = |pod: &&PodView| {
             let earlier = pod.epoch.is_some_and(|epoch| epoch != ours.0);
             earlier && !self.inherited_pods.contains(&pod.uid)

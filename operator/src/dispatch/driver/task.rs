@@ -6,21 +6,21 @@ use tokio_util::sync::CancellationToken;
 
 use crate::gang::{Run, Wish};
 
-/// The writes that are under way for one gang. There is one at a time, for one
-/// incarnation of the job: what comes of it means nothing to another.
+/// The writes in flight for one gang. A gang has one task at a time, for one incarnation of its
+/// job. The result does not apply to another incarnation.
 #[derive(Debug)]
 pub(super) struct Task {
     /// Uid of the job.
     pub(super) uid: String,
-    /// What is being started. None for what is to be done in any case.
+    /// The run that the task starts. None: the task has to finish in any case.
     pub(super) run: Option<Arc<Run>>,
-    /// Tells the task that nobody wants it any more.
+    /// Cancels the task.
     pub(super) stop: CancellationToken,
 }
 
 impl Task {
-    /// True if what the task does is still wanted: the same attempt, of the same
-    /// job, compiled into the same.
+    /// True if the task's work is still wanted: the same attempt of the same job, compiled to the
+    /// same result.
     pub(super) fn is_wanted(&self, wish: Option<&Wish>) -> bool {
         let Some(started) = &self.run else {
             return true;
@@ -57,7 +57,7 @@ mod tests {
         assert!(!task("another", Some(&first)).is_wanted(Some(&first)));
         assert!(!mine.is_wanted(Some(&Wish::Wait)));
         assert!(!mine.is_wanted(None));
-        // What is to be done in any case.
+        // A task without a run has to finish in any case.
         assert!(task("another", None).is_wanted(None));
     }
 }

@@ -191,7 +191,7 @@ async fn a_gang_takes_the_node_it_suspects_whenever_it_is_wished_for_anew() {
     news.push(Feed::Limits(job.clone(), limits.into()));
     news.push(wish(Some(Timestamp::UNIX_EPOCH)));
     hear(&mut driver, news);
-    // What it was told to look at, and the next wish, are heard together.
+    // The look and the next wish arrive together.
     let mut news = driver.heard.take();
     assert!(news.iter().any(|feed| matches!(feed, Feed::Look(_))));
     news.push(wish(None));

@@ -1,9 +1,9 @@
-//! Gangs that make room: who follows whom, who has been told, and who stays
-//! after all.
+//! Victims of preemption and drain: which gang leaves for which, which have been asked, and which
+//! stay after all.
 //!
-//! The engine takes a victim for one that leaves from its decision on. It is told
-//! so once the nomination stands in the preemptor's journal, and then its own
-//! journal says it: whoever leads next tells those who had not been told.
+//! The engine counts a victim as leaving from its decision on. The victim is asked to leave once
+//! the nomination is in the preemptor's journal. Then its own journal says so, and a new leader
+//! asks the victims that have not been asked yet.
 
 use std::collections::BTreeSet;
 
@@ -21,39 +21,39 @@ use crate::gang::flavors::Place;
 use crate::gang::key::Key;
 use crate::gang::{engine, external, journal};
 
-/// How long a gang is no victim after its budget, or what we know of it, spoke
-/// against it.
+/// How long a gang is no victim after its disruption budget, or the state of the caches, forbade
+/// it.
 pub(super) const SPARED: SignedDuration = SignedDuration::from_secs(60);
-/// Jobs that a message names.
+/// Jobs that a message names at most.
 const NAMED: usize = 5;
 
-/// A gang that the engine takes for one that leaves.
+/// A gang that the engine counts as leaving.
 #[derive(Clone, Debug)]
 pub(super) struct Leaving {
-    /// Whom it makes room for. None: its queue is drained.
+    /// The preemptor. None: the gang's queue is drained.
     by: Option<Key>,
-    /// Hash of the plan whose place it is to leave.
+    /// Hash of the plan whose place the gang has to leave.
     plan: String,
-    /// It may be told: what it leaves for is written down.
+    /// The gang may be asked to leave, because the nomination is in the journal.
     told: bool,
-    /// Since when.
+    /// When the gang was chosen as a victim.
     pub(super) since: Instant,
     message: String,
 }
 
 impl Leaving {
-    /// Why it is to leave, in words, if it may be told.
+    /// Why the gang has to leave, if it may be asked to.
     pub(super) fn told(&self) -> Option<&str> {
         self.told.then_some(self.message.as_str())
     }
 
-    /// True if the journal holds the place that it is to leave.
+    /// True if the journal holds the place that the gang has to leave.
     pub(super) fn concerns(&self, journal: &PodGroupStatus) -> bool {
         holds(journal) && journal.plan.as_ref().is_some_and(|p| p.hash == self.plan)
     }
 }
 
-/// True if the plan's place is the gang's: pods may come that are not there yet.
+/// True if the gang holds the plan's place, even if some of its pods do not exist yet.
 pub(super) fn holds(journal: &PodGroupStatus) -> bool {
     matches!(
         journal.phase,
@@ -62,7 +62,7 @@ pub(super) fn holds(journal: &PodGroupStatus) -> bool {
 }
 
 impl Driver {
-    /// The gang is to have that place once these have left theirs.
+    /// Nominates the gang for a place that these victims have to leave.
     pub(super) fn preempt(&mut self, job: &Key, place: Place, victims: &[Victim]) {
         self.spare(job);
         let context = self.committer.context().clone();
@@ -84,7 +84,7 @@ impl Driver {
         };
         let busy = self.gangs.get(job).is_some_and(|s| s.task.is_some());
         if busy {
-            // It is put back in the queue once its task has ended.
+            // The gang is queued again once its task has ended.
             self.withdraw(job);
             return;
         }
@@ -103,8 +103,8 @@ impl Driver {
         );
     }
 
-    /// Those who are to leave, and have a place that is written down. None: a journal cannot be
-    /// undone while nobody can say what is wanted of its job.
+    /// Names the victims whose place is in a journal. None: a victim's job does not decode, so its
+    /// place cannot be rolled back.
     pub(super) fn name_victims(
         &mut self,
         job: &Key,
@@ -160,7 +160,7 @@ impl Driver {
         });
     }
 
-    /// The queue of a gang is drained: it leaves.
+    /// Makes a gang leave whose queue is drained.
     pub(super) fn drain(&mut self, victim: &Victim) {
         let (of, who) = (engine::job_of(&victim.gang), who(victim));
         let Some(plan) = self.held_plan(&of) else {
@@ -179,7 +179,7 @@ impl Driver {
         self.advance(&of);
     }
 
-    /// Name of the queue that a gang counts in.
+    /// Name of the queue in which a gang counts.
     fn queue_of(&self, of: &Key) -> String {
         if external::is_external(of) {
             return self.queue_of_external_pods(of);
@@ -188,7 +188,7 @@ impl Driver {
         group.map(|g| g.spec.queue_name.clone()).unwrap_or_default()
     }
 
-    /// A nomination stands: whoever has not been told to leave is.
+    /// Asks the victims of a journaled nomination to leave, unless they have been asked.
     pub(super) fn tell_victims(&mut self, job: &Key, group: &PodGroup, journal: &PodGroupStatus) {
         for victim in &journal.victims {
             if self.note(job, group, victim, true) {
@@ -197,7 +197,7 @@ impl Driver {
         }
     }
 
-    /// Takes note of a victim, if it still has the place that it is to leave.
+    /// Notes a victim, if it still holds the place that it has to leave.
     pub(super) fn note(
         &mut self,
         by: &Key,
@@ -226,7 +226,7 @@ impl Driver {
         true
     }
 
-    /// The gang makes nobody leave any more: those who have not begun to stay.
+    /// Frees the victims of this preemptor: those that have not begun to leave stay.
     pub(super) fn spare(&mut self, job: &Key) {
         let theirs = |leaving: &Leaving| leaving.by.as_ref() == Some(job);
         let spared: Vec<Key> = self
@@ -239,23 +239,22 @@ impl Driver {
         }
     }
 
-    /// A gang that the engine takes for one that leaves stays, and is no victim
-    /// for so long.
+    /// Tells the engine that a victim stays, and is no victim again for so long.
     pub(super) fn stay(&mut self, job: &Key, safe: SignedDuration) {
         let until = Timestamp::now().saturating_add(safe);
         let until = engine::time(until.unwrap_or(Timestamp::MAX));
         self.engine.stay(&engine::id(job), until);
     }
 
-    /// A budget keeps a victim: the one who asked waits, and asks others first.
+    /// A disruption budget keeps a victim: the preemptor waits, and tries other victims first.
     pub(super) fn kept(&mut self, job: &Key, victim: &Key, message: String) {
         self.stay(victim, SPARED);
         self.put_off(job, Reason::ProtectedByBudget, message);
     }
 
-    /// A gang whose plan is not written has nothing to leave: it is not begun, and
-    /// waits again. Should the plan have been written meanwhile it stays, and who
-    /// asked finds out that there is no room.
+    /// Cancels the task of a victim whose plan is not written: it has nothing to leave yet, and
+    /// waits again. If the plan is written after all, the victim stays, and the preemptor finds no
+    /// room.
     fn drop_unwritten(&mut self, job: &Key) {
         if external::is_external(job) {
             return self.stop_unwritten(job);
@@ -265,7 +264,7 @@ impl Driver {
         }
     }
 
-    /// Hash of the plan whose place the gang has.
+    /// Hash of the plan whose place the gang holds.
     fn held_plan(&self, job: &Key) -> Option<String> {
         if external::is_external(job) {
             return self.external_pods_plan(job);
@@ -305,14 +304,14 @@ impl Driver {
         )
     }
 
-    /// The place is given up before it was had.
+    /// Gives up a nominated place.
     pub(super) fn void(&mut self, job: &Key) {
         self.withdraw(job);
         self.write(job, journal::voided);
     }
 }
 
-/// Who is to leave: a gang, or a pod beyond one.
+/// The gang, or the surplus pod, that has to leave.
 fn who(victim: &Victim) -> Key {
     match engine::whose(&victim.gang) {
         (job, None) => job,
@@ -320,7 +319,7 @@ fn who(victim: &Victim) -> Key {
     }
 }
 
-/// Why these are not asked to leave: one object must name them all.
+/// Why so many victims are refused: one object must name them all.
 pub(super) fn too_many(named: &[NominatedVictim]) -> Option<String> {
     (named.len() > MOST_VICTIMS).then(|| {
         format!(
@@ -330,7 +329,7 @@ pub(super) fn too_many(named: &[NominatedVictim]) -> Option<String> {
     })
 }
 
-/// The job, or the pod that its job can do without.
+/// The job, or the surplus pod.
 fn named(victim: &NominatedVictim) -> String {
     match &victim.pod {
         None => format!("\"{}/{}\"", victim.namespace, victim.name),

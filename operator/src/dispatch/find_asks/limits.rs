@@ -12,8 +12,8 @@ use crate::gang::external::total::{Accounts, Total};
 use crate::gang::key::Key;
 use crate::gang::quota::JobLimits;
 
-/// The limits that placed pods draw on: whose they are says which. None: the watch has not shown
-/// the namespace.
+/// The limits that placed pods draw on, by their namespace, queue and accounts. None: the watch has
+/// not shown the namespace.
 #[must_use]
 pub fn held_limits(
     cache: &Cache,
@@ -38,7 +38,10 @@ pub fn held_limits(
     Some(judge(cache, &asking, accounts).0)
 }
 
-/// The limits of QuotaPolicies, unless they forbid it whatever room there is.
+/// The limits of QuotaPolicies that the pods draw on.
+///
+/// # Errors
+/// If a policy forbids the pods even if its limits were unused.
 pub(super) fn limits(
     cache: &Cache,
     asking: &PodsAsking<'_>,
@@ -70,8 +73,9 @@ pub(super) fn limits(
     }
 }
 
-/// What pods draw on that run as these, and what denies them. All of a gang draws on what one of
-/// its pods does: nobody gets around a limit by the account of another pod.
+/// Limits of pods that run under these accounts, and the reasons that deny them. The whole gang
+/// draws on the limits of each of its pods, so that another account for one pod does not evade a
+/// limit.
 fn judge(cache: &Cache, asking: &Asking<'_>, accounts: &Accounts) -> (JobLimits, Vec<String>) {
     let (version, quotas) = cache.quotas.active();
     let mut limits = JobLimits {

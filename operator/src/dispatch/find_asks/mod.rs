@@ -1,5 +1,5 @@
-//! Finds out what pods of one external gang ask for, where they wait and whether they may, by the
-//! same rules as a job's.
+//! Finds out what pods of one external gang request, in which queue they wait and whether policies
+//! allow them, by the same rules as for a job.
 
 mod alike;
 pub mod limits;
@@ -25,33 +25,33 @@ use crate::gang::lookup;
 use crate::gang::observed::ExternalPod;
 use crate::gang::{Certificate, journal, unsupported};
 
-/// A pod, with all of its spec.
+/// A pod with its spec.
 pub(super) struct Member<'a> {
     pub(super) name: &'a str,
     pub(super) pod: &'a ExternalPod,
     pub(super) spec: &'a PodSpec,
 }
 
-/// As what pods are to be placed.
+/// Role in which pods are placed.
 #[derive(Clone, Copy, Debug)]
 pub enum As<'a> {
-    /// As a gang of one: it is in no PodGroup.
+    /// As a gang of one, without a PodGroup.
     Alone,
     /// As the gang of that PodGroup.
     Gang(&'a PodGroup),
-    /// As one more of that gang, which has its place.
+    /// As a further pod of that gang, which is placed.
     Joining {
         /// Its PodGroup.
         group: &'a PodGroup,
-        /// By which it has its place.
+        /// The plan of the gang's place.
         plan: &'a Plan,
-        /// What those hold that are there: nobody gets around a limit by joining.
+        /// Total of the gang's present pods, so that joining pods cannot evade a limit.
         there: &'a Total,
     },
 }
 
 impl<'a> As<'a> {
-    /// The PodGroup that they name.
+    /// The PodGroup that the pods name.
     #[must_use]
     pub const fn group(self) -> Option<&'a PodGroup> {
         match self {
@@ -61,14 +61,14 @@ impl<'a> As<'a> {
     }
 }
 
-/// What policies decide on pods. None: that is not known yet.
+/// Decision of the policies on pods. None: not known yet.
 pub type PodsVerdict = Option<Result<AuthorizedPods, NotAuthorized>>;
 
-/// What these pods of one namespace ask for together. None: policies have not decided on them yet,
-/// of which `judge` says what is known.
+/// The joint request of these pods of one namespace. None: policies have not decided on them yet.
+/// `judge` returns their decision.
 ///
 /// # Errors
-/// Why they are not placed: they wait, or are refused.
+/// If the pods wait or are refused: the reason.
 pub fn find(
     cache: &Cache,
     namespace: &str,
@@ -95,13 +95,13 @@ pub fn find(
     let lowest = members.iter().map(|m| m.pod.priority).min().unwrap_or(0);
     let class = group.and_then(|g| g.spec.priority_class_name.as_deref());
     let found = match (place, class) {
-        // Of this class, if there is one, only whether it says "Never".
+        // The class of a joining pod may be missing: only its preemption policy is read.
         (As::Joining { .. }, Some(class)) => cache.priority_classes.get(&Key::new("", class)),
         (_, Some(class)) => Some(priority_class(cache, class)?),
         (_, None) => None,
     };
     let priority = match place {
-        // What the gang has its place with, whatever the PodGroup says by now.
+        // The priority at which the gang was placed, whatever the PodGroup says by now.
         As::Joining { plan, .. } => plan.priority.unwrap_or(lowest),
         As::Alone | As::Gang(_) => found
             .as_ref()
@@ -109,7 +109,7 @@ pub fn find(
     };
     let preempts = match &found {
         Some(class) => !lookup::never_preempts(class),
-        // Admission has copied it from the class of each.
+        // Admission has copied the policy from each pod's class.
         None => {
             let mut policies = members.iter().map(|m| m.spec.preemption_policy.as_deref());
             policies.all(|policy| policy != Some("Never"))
@@ -159,7 +159,7 @@ pub fn find(
             let created = group.metadata.creation_timestamp.as_ref();
             newest.max(created.map(|time| time.0))
         }
-        // Older than its gang it would have that leave for it.
+        // A pod that counted as older than its gang could preempt that gang.
         As::Joining { plan, .. } => newest.max(journal::made_at(plan)),
     };
     Ok(Some(Asks {
@@ -187,7 +187,7 @@ pub fn find(
     }))
 }
 
-/// All of a pod's spec, if all that must hold of it is evaluated.
+/// The pod's spec, if every constraint in it is supported.
 fn read<'a>(name: &str, pod: &'a ExternalPod) -> Result<&'a PodSpec, Certificate> {
     let not = |what: String| {
         let message = format!(
@@ -221,8 +221,8 @@ fn read<'a>(name: &str, pod: &'a ExternalPod) -> Result<&'a PodSpec, Certificate
     }
 }
 
-/// The first image whose name is longer than those of jobs may be, by its field, and how long it
-/// is. Kubernetes bounds none.
+/// The first image reference that is longer than a job's may be, with its field and length.
+/// Kubernetes sets no limit.
 fn long_image(spec: &PodSpec) -> Option<(String, usize)> {
     let containers = spec.containers.iter().enumerate();
     let containers = containers.map(|(i, c)| (format!("containers[{i}].image"), &c.image));

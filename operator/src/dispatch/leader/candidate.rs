@@ -1,4 +1,4 @@
-//! The Lease: taken, renewed, given back.
+//! Acquires, renews and releases the Lease.
 
 use std::time::{Duration, Instant};
 
@@ -14,8 +14,8 @@ use super::{epoch_of, transitions, transitions_of};
 
 /// Name of the Lease.
 pub const LEASE_NAME: &str = "trellis-operator";
-/// Where the Lease says for how many seconds its holder waits for an answer to
-/// a write: whoever comes next waits for so long beyond the lease.
+/// Annotation with the seconds for which the holder waits for an answer to a write. The next
+/// candidate waits for so long after the lease has run out.
 const REQUEST_SECONDS: &str = "trellis.dev/request-seconds";
 /// How long the lease may be refused until that counts as an error of the installation.
 const REFUSED_FOR_GOOD: Duration = Duration::from_secs(60);
@@ -78,7 +78,7 @@ impl Candidate {
     /// Waits until the lease is ours.
     ///
     /// # Errors
-    /// Only what no waiting mends: the lease may not be read or written at all.
+    /// If the lease may not be read or written, which waiting does not mend.
     pub async fn acquire(&self) -> anyhow::Result<(Leadership, Lease)> {
         let mut unchanged = Unchanged::default();
         let mut refused: Option<Instant> = None;
@@ -86,7 +86,8 @@ impl Candidate {
             let pause = match self.try_acquire(&mut unchanged).await {
                 Ok(Attempt::Taken(taken)) => return Ok(*taken),
                 Ok(Attempt::LookAgainIn(pause)) => pause,
-                // A server that has just started knows no roles yet: only what stays so is an error.
+                // An API server that has just started knows no roles yet, so only a lasting refusal
+                // is an error.
                 Err(kube::Error::Api(status)) if status.code == 403 || status.code == 404 => {
                     let since = *refused.get_or_insert_with(Instant::now);
                     if since.elapsed() > REFUSED_FOR_GOOD {
@@ -164,22 +165,22 @@ impl Candidate {
         self.duration.checked_div(5).unwrap_or(self.duration)
     }
 
-    /// How long a lease must not have changed until its holder is done: it has run
-    /// out, and what was sent with the last breath has been answered or given up.
+    /// How long a lease must stay unchanged until its holder is done: the lease has run out, and
+    /// the holder's last requests have been answered or have timed out.
     fn over_after(&self, lease: &Lease) -> Duration {
         let spec = lease.spec.as_ref();
         let seconds = spec.and_then(|s| s.lease_duration_seconds).unwrap_or(0);
         let theirs = Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
         let published = lease.metadata.annotations.as_ref();
         let published = published.and_then(|a| a.get(REQUEST_SECONDS)?.parse().ok());
-        // A holder that does not say keeps to what is the most for all.
+        // A holder that publishes no time waits at most for the general maximum.
         let request = published.map_or(REQUEST_TIMEOUT, Duration::from_secs);
         theirs
             .max(self.duration)
             .saturating_add(request.min(REQUEST_TIMEOUT))
     }
 
-    /// The lease, and for how long its holder waits for answers.
+    /// Adds to the lease how long its holder waits for answers.
     fn published(&self, mut lease: Lease) -> Lease {
         let time = request_time(self.duration);
         let seconds = time.as_millis().div_ceil(1000).to_string();
@@ -239,7 +240,8 @@ impl Candidate {
                     leadership.transitions(transitions(&lease));
                     leadership.extend(asked, self.duration);
                 }
-                // A conflict may be our own write whose answer was lost: look who holds it.
+                // A conflict may come from our own write whose answer was lost: read who holds the
+                // lease.
                 Err(kube::Error::Api(status)) if status.code == 409 => {
                     match self.api.get(LEASE_NAME).await {
                         Ok(now) if self.is_held(&now, &[&lease, &renewed]) => lease = now,
@@ -247,8 +249,8 @@ impl Candidate {
                             warn!("another process has taken the lease");
                             break;
                         }
-                        // To write what is not there any more is a conflict for this kind, which
-                        // may be created so.
+                        // A replace of a deleted Lease fails with a conflict, because this kind may
+                        // be created by an update.
                         Err(kube::Error::Api(status)) if status.code == 404 => {
                             warn!("the lease has been deleted");
                             break;
@@ -256,7 +258,8 @@ impl Candidate {
                         Err(error) => warn!(%error, "the lease was not renewed"),
                     }
                 }
-                // Whoever comes next need not wait for its end: nor do we.
+                // The Lease is gone, so the next leader need not wait for its end, and this one
+                // stops at once.
                 Err(kube::Error::Api(status)) if status.code == 404 => {
                     warn!("the lease has been deleted");
                     break;
@@ -267,7 +270,7 @@ impl Candidate {
         leadership.lose();
     }
 
-    /// True if the lease is still ours: in one of the terms that we wrote.
+    /// True if the lease is still ours, in an epoch that we wrote.
     fn is_held(&self, now: &Lease, written: &[&Lease]) -> bool {
         let holder = now.spec.as_ref().and_then(|s| s.holder_identity.as_deref());
         holder == Some(self.identity.as_str())

@@ -1,7 +1,7 @@
-//! The label of the pod that leads: by it a Service finds who can answer.
+//! The label of the leader's pod, by which a Service finds it.
 //!
-//! The Lease says who leads; the label only follows it, and what goes wrong with it
-//! costs answers and nothing else: who is asked and does not lead says so.
+//! The Lease decides which replica leads, and the label only follows it. A wrong label costs
+//! answers and nothing else: a replica that does not lead says so.
 
 use std::time::Duration;
 
@@ -14,15 +14,15 @@ use trellis_api::names;
 
 use super::Leadership;
 
-/// Between two looks at who bears it: somebody may have taken it away, or given it
-/// to another.
+/// Pause between two checks of the label, because a user may have removed it or given it to another
+/// pod.
 const EVERY: Duration = Duration::from_secs(10);
-/// After one has failed.
+/// Pause after a failed check.
 const AGAIN: Duration = Duration::from_secs(2);
-/// Who stops waits no longer than this for it to be taken away.
+/// Longest time that removing the label may delay the shutdown.
 const LAST: Duration = Duration::from_secs(3);
 
-/// The label of one pod: ours.
+/// The label of this replica's pod.
 #[derive(Clone)]
 pub struct Label {
     pods: Api<Pod>,
@@ -30,7 +30,7 @@ pub struct Label {
 }
 
 impl Label {
-    /// Of the pod of that name.
+    /// The label of the pod of that name.
     #[must_use]
     pub fn new(client: Client, namespace: &str, pod: String) -> Self {
         Self {
@@ -39,7 +39,7 @@ impl Label {
         }
     }
 
-    /// Sees to it that our pod bears it and no other does, for as long as we lead. Never ends.
+    /// Keeps the label on this replica's pod and on no other, while it leads. Never returns.
     pub async fn keep(self, leadership: Leadership) {
         let mut told = None;
         loop {
@@ -65,7 +65,7 @@ impl Label {
         let bear = ListParams::default().labels(&bear);
         let bear = self.pods.list(&bear).await?;
         let bear: Vec<String> = bear.iter().map(|pod| pod.name_any()).collect();
-        // First those that led before: they may be dead, and nobody else takes it from them.
+        // Former leaders first: they may be dead, and no other replica removes their label.
         for other in bear.iter().filter(|name| **name != self.pod) {
             if leadership.check().is_err() {
                 return Ok(());
@@ -84,8 +84,8 @@ impl Label {
         Ok(())
     }
 
-    /// Takes it from our pod: a container that starts again in it does not lead, nor does one
-    /// that stops. Where that fails, who leads next does it.
+    /// Removes the label from this replica's pod: a container that restarts in it does not lead,
+    /// nor does one that stops. If that fails, the next leader does it.
     pub async fn remove(&self) {
         match tokio::time::timeout(LAST, self.patch(&self.pod, &Value::Null)).await {
             Ok(Ok(())) => {}

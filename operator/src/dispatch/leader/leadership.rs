@@ -1,4 +1,5 @@
-//! What a writer asks: do we lead, in which term, and for how long still.
+//! Leadership as each write checks it: whether this replica leads, in which epoch, and for how
+//! long.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,22 +10,22 @@ use tokio::sync::watch;
 use super::{NotLeading, epoch_of};
 use crate::gang::epoch::Epoch;
 
-/// Longest wait for the answer to a command. Under a shorter lease a write waits no longer than
-/// the lease.
+/// Longest wait for the answer to a write. Under a shorter lease a write waits no longer than the
+/// lease.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// How long a holder of a lease of that duration waits for the answer to a
-/// write. The one place that says so: a holder keeps to it, and publishes it.
+/// How long a holder of a lease of that duration waits for the answer to a write. The holder keeps
+/// to this time, and publishes it in the Lease.
 pub(super) fn request_time(lease: Duration) -> Duration {
     REQUEST_TIMEOUT.min(lease)
 }
 
-/// Proof of leadership, as long as [`Self::check`] says so.
+/// Proof of leadership, as long as [`Self::check`] succeeds.
 #[derive(Clone, Debug)]
 pub struct Leadership {
-    /// Our term. It rises only.
+    /// Epoch of this leader. It never falls.
     epoch: Arc<watch::Sender<Epoch>>,
-    /// The term that is asked for; the holder of the lease makes it so.
+    /// The epoch that is asked for. The holder of the lease writes it to the Lease.
     pub(super) wanted: Arc<watch::Sender<Epoch>>,
     start: Instant,
     /// Milliseconds after `start` until which the lease is ours; 0 once it is lost.
@@ -34,7 +35,7 @@ pub struct Leadership {
 }
 
 impl Leadership {
-    /// Leadership whose lease is still to be [extended](Self::extend).
+    /// Leadership whose lease has to be [extended](Self::extend) first.
     pub(super) fn new(epoch: Epoch, start: Instant, lease: Duration) -> Self {
         Self {
             request_time: request_time(lease),
@@ -45,7 +46,7 @@ impl Leadership {
         }
     }
 
-    /// The term of this leader.
+    /// The epoch of this leader.
     ///
     /// # Errors
     /// If the lease is no longer ours, or may no longer be.
@@ -56,7 +57,7 @@ impl Leadership {
         }
     }
 
-    /// For how long the lease is ours, if it is not renewed. None: it is not.
+    /// How long the lease is ours without a renewal. None: it is not.
     fn left(&self) -> Option<Duration> {
         let until = Duration::from_millis(self.valid_until.load(Ordering::Acquire));
         let left = until.checked_sub(self.start.elapsed())?;
@@ -76,8 +77,8 @@ impl Leadership {
         self.request_time
     }
 
-    /// Raises our term above one that has been seen, in the Lease first. Waits
-    /// until it is so; for ever once the lease is lost.
+    /// Raises the epoch above one that was seen in a journal, first in the Lease. Waits until that
+    /// is done; for ever once the lease is lost.
     pub async fn raise_above(&self, seen: Epoch) {
         let above = Epoch(seen.0.saturating_add(1));
         self.wanted.send_if_modified(|wanted| {
@@ -85,11 +86,11 @@ impl Leadership {
             *wanted = above.max(*wanted);
             higher
         });
-        // The sender lives as long as we do.
+        // The sender lives as long as `self`.
         let _ = self.epoch.subscribe().wait_for(|e| *e >= above).await;
     }
 
-    /// The Lease bears this many transitions now.
+    /// Notes the transitions that the Lease has now.
     pub(super) fn transitions(&self, transitions: i32) {
         let epoch = epoch_of(transitions);
         self.epoch.send_if_modified(|now| {
@@ -116,12 +117,12 @@ impl Leadership {
 
 #[cfg(test)]
 impl Leadership {
-    /// Of a leader that nobody asks for its Lease.
+    /// A leadership without a Lease, for tests.
     pub(crate) fn of_a_test() -> Self {
         Self::with_left(Duration::from_secs(3600))
     }
 
-    /// The same, of one whose lease is not renewed.
+    /// The same, with a lease that is not renewed.
     pub(crate) fn with_left(left: Duration) -> Self {
         let now = Instant::now();
         let leadership = Self::new(Epoch(1), now, Duration::from_secs(3600));
@@ -140,7 +141,7 @@ mod tests {
         assert_eq!(leadership.check(), Err(NotLeading));
         leadership.extend(Instant::now(), Duration::from_secs(600));
         assert_eq!(leadership.check(), Ok(Epoch(1)));
-        // What is below is above already.
+        // A lower epoch changes nothing.
         leadership.raise_above(Epoch(0)).await;
         let raised = leadership.raise_above(Epoch(7));
         tokio::pin!(raised);

@@ -1,20 +1,18 @@
-//! The lease: at most one operator writes, and it knows when it may no longer.
+//! Leader election by a Lease: at most one operator writes, and it knows when it must stop.
 //!
-//! A lease is no fence: a process that is frozen between its check and its
-//! write can still write late. What makes such a write harmless is the epoch,
-//! which the journal bears and the API server compares; what makes it rare is
-//! that every write asks [`Leadership::check`] first.
+//! A lease is no fence: a process that is frozen between its check and its write can still write
+//! late. Such a write is harmless because the journal carries an epoch that the API server
+//! compares. It is rare because every write calls [`Leadership::check`] first.
 //!
-//! The epoch comes from the Lease, and a Lease can be deleted. Journals cannot
-//! be written by a lower epoch than theirs, so a leader that finds a higher one
-//! than its own raises its term above it ([`Leadership::raise_above`]).
+//! The epoch comes from the Lease, and a Lease can be deleted. Journals cannot be written with a
+//! lower epoch than theirs, so a leader that finds a higher one than its own raises its epoch above
+//! it ([`Leadership::raise_above`]).
 //!
-//! The age of another's lease is what we have observed by our own monotonic
-//! clock, never a difference of two machines' clocks (the rule of client-go's
-//! leaderelection).
+//! A candidate measures the age of another holder's lease by its own monotonic clock, and never
+//! compares the clocks of two machines (the rule of client-go's leaderelection).
 //!
-//! Where to look: `candidate` takes, holds and gives back the Lease; `leadership`
-//! is what a writer asks, `label` tells a Service which pod leads.
+//! `candidate` acquires, holds and releases the Lease; writes ask `leadership`; `label` lets a
+//! Service find the leader's pod.
 
 mod candidate;
 mod label;
@@ -38,7 +36,7 @@ fn epoch_of(transitions: i32) -> Epoch {
     Epoch(i64::from(transitions).saturating_add(1))
 }
 
-/// The transitions that a Lease must bear for this epoch. None: it cannot.
+/// The transitions of a Lease with this epoch. None: the Lease cannot hold it.
 fn transitions_of(epoch: Epoch) -> Option<i32> {
     i32::try_from(epoch.0.checked_sub(1)?).ok()
 }

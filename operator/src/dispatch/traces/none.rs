@@ -1,14 +1,14 @@
-//! Of a build without the feature `otlp`.
+//! Stub for builds without the feature `otlp`.
 
 use tracing_subscriber::layer::Identity;
 
-/// Nothing is traced.
+/// Traces nothing.
 #[derive(Debug)]
 pub struct Traces {
     is_asked_for: bool,
 }
 
-/// Begins nothing.
+/// Starts nothing.
 pub fn begin() -> (Identity, Traces) {
     let endpoint = super::endpoint(|name| std::env::var(name).ok());
     let traces = Traces {
@@ -18,7 +18,7 @@ pub fn begin() -> (Identity, Traces) {
 }
 
 impl Traces {
-    /// Says what becomes of traces.
+    /// Warns if an endpoint is set, because this build does not trace.
     pub fn tell(&self) {
         if self.is_asked_for {
             tracing::warn!(

@@ -1,4 +1,4 @@
-//! Spans to a collector.
+//! Sends spans to an OTLP collector.
 
 use std::time::Duration;
 
@@ -12,26 +12,26 @@ use tracing_subscriber::Layer as _;
 use tracing_subscriber::filter::{Filtered, LevelFilter, Targets};
 use tracing_subscriber::registry::LookupSpan;
 
-/// Longest wait for a collector.
+/// Longest wait for an answer of the collector.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What is sent.
+/// Layer that sends the spans of Trellis.
 type Spans<S> = Filtered<OpenTelemetryLayer<S, SdkTracer>, Targets, S>;
 
-/// What is still to be sent when the process ends.
+/// Exporter that sends the remaining spans when it is dropped.
 #[derive(Debug)]
 pub struct Traces {
     provider: Option<SdkTracerProvider>,
     wrong: Option<String>,
 }
 
-/// Begins to send, where an endpoint is named.
+/// Starts the exporter if an endpoint is set.
 pub fn begin<S>() -> (Option<Spans<S>>, Traces)
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
     let asked = super::endpoint(|name| std::env::var(name).ok());
-    // The exporter itself reads the variables, with all that belongs to them.
+    // The exporter itself reads the endpoint and its other variables.
     match asked.map(|_| exporter(None)) {
         None => (
             None,
@@ -79,7 +79,7 @@ where
 }
 
 impl Traces {
-    /// Says what becomes of traces.
+    /// Logs whether spans are sent.
     pub fn tell(&self) {
         match (&self.provider, &self.wrong) {
             (Some(_), _) => info!("spans are sent by OTLP"),
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
     use crate::dispatch::traces::span;
 
-    /// What a collector was sent: names of spans, and whose they are.
+    /// Spans that a collector has received: name, and service.
     type Sent = Arc<Mutex<Vec<(String, String)>>>;
 
     async fn collector() -> (String, Sent) {
@@ -154,7 +154,7 @@ mod tests {
                 let _write = span!("write", namespace = "team-a").entered();
                 let _other = tracing::info_span!("another's").entered();
             });
-            // What is left is sent at the end.
+            // Dropping the exporter sends the remaining spans.
             drop(traces);
         });
         work.await.unwrap();

@@ -1,40 +1,41 @@
-//! How many permits each namespace holds, and who waits there for one.
+//! Permits that each namespace holds, and writes that wait there for one.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use tokio::sync::Notify;
 
-/// Namespaces that have a permit, or wait for one.
+/// Namespaces that hold a permit, or wait for one.
 #[derive(Debug, Default)]
 pub(super) struct Namespaces(HashMap<Box<str>, Namespace>);
 
-/// What one namespace has.
+/// Permits and waiting writes of one namespace.
 #[derive(Debug, Default)]
 pub(super) struct Namespace {
-    /// Permits that it holds, or is about to.
+    /// Permits that the namespace holds, or is about to hold.
     pub(super) taken: usize,
-    /// Writes that wait until it holds fewer.
+    /// Writes that wait until the namespace holds fewer permits.
     pub(super) waiting: usize,
-    /// It holds one less.
+    /// Notified when the namespace returns a permit.
     pub(super) left: Arc<Notify>,
 }
 
 impl Namespaces {
-    /// True if the namespace may hold one more of so many: of four it never holds the fourth.
+    /// True if the namespace may hold another of `limit` permits: it never holds more than three
+    /// quarters.
     pub(super) fn has_room(&self, namespace: &str, limit: usize) -> bool {
         let kept = limit.div_ceil(4);
         let share = limit.saturating_sub(kept).max(1);
         self.0.get(namespace).is_none_or(|here| here.taken < share)
     }
 
-    /// The namespace holds one more.
+    /// Counts one more permit for the namespace.
     pub(super) fn take(&mut self, namespace: &str) {
         let here = self.0.entry(namespace.into()).or_default();
         here.taken = here.taken.saturating_add(1);
     }
 
-    /// A write waits there: says what to wait for.
+    /// Counts a waiting write, and returns what notifies it.
     pub(super) fn wait(&mut self, namespace: &str) -> Arc<Notify> {
         let here = self.0.entry(namespace.into()).or_default();
         here.waiting = here.waiting.saturating_add(1);
@@ -46,7 +47,8 @@ impl Namespaces {
         self.0.is_empty()
     }
 
-    /// One holds, or waits, no longer. Nothing is kept of a namespace to which nobody writes.
+    /// Applies a change by which a permit or a waiting write goes. A namespace without either is
+    /// forgotten.
     pub(super) fn leave(&mut self, namespace: &str, change: impl FnOnce(&mut Namespace)) {
         if let Some(here) = self.0.get_mut(namespace) {
             change(here);

@@ -165,7 +165,7 @@ async fn writes_that_hang_are_none_that_it_waits_for() {
     assert!(HANGS <= took && took <= HANGS + LOOK, "{took:?}");
 }
 
-/// Whose webhooks hang holds up nobody else, however much is to be written there.
+/// A namespace whose webhooks hang does not hold up writes to other namespaces.
 #[tokio::test(start_paused = true)]
 async fn one_namespace_never_has_all_permits() {
     let limiter = Limiter::default();

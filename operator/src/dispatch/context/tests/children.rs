@@ -110,8 +110,8 @@ async fn what_came_and_went_behind_a_broken_watch_is_forgotten() {
     assert_eq!(case.looked_at().await, ["a/j"]);
 }
 
-/// An event from before a binding comes after the answer to it. Whoever takes it for the pod's end
-/// gives its node to others.
+/// An event from before a binding may arrive after the answer to it. Taken for the pod's end, it
+/// would free the node for other gangs.
 #[tokio::test(start_paused = true)]
 async fn a_late_watch_does_not_take_its_node_from_a_pod_that_was_bound() {
     let mut case = Case::new();

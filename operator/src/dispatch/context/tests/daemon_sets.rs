@@ -1,4 +1,4 @@
-//! What DaemonSets' pods will need of own nodes.
+//! Resources that nodes reserve for DaemonSet pods that are still missing.
 
 use super::*;
 

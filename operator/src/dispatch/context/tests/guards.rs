@@ -42,7 +42,7 @@ async fn external_pod_that_appears_while_the_guard_is_missing_counts_in_no_queue
     case.placed_pod("guarded");
     assert!(case.counts("before") && case.counts("guarded"));
     assert!(!case.counts("forged"));
-    // What was written meanwhile is no truer once users are kept from it again.
+    // Pods written while the guard was off stay untrusted once it is on again.
     put_in_force(&case.context.cache.guards);
     case.placed_pod("forged");
     assert!(!case.counts("forged"));

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
 
-/// Whoever finds neither takes the job for gone, and gives its place away.
+/// A lookup that found neither would take the job for gone, and give its place away.
 #[tokio::test]
 async fn a_job_that_decodes_and_does_not_in_turn_is_there_all_the_time() {
     let case = Case::new();

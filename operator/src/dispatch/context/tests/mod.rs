@@ -1,4 +1,4 @@
-//! What the watches show, and who is told.
+//! Events of the watches, and the jobs that they wake.
 
 mod children;
 mod daemon_sets;

@@ -157,10 +157,10 @@ async fn claims_volumes_and_classes_wake_the_external_pods_that_wait_for_them() 
     let mut both = vec![group, pod("own")];
     both.sort();
     assert_eq!(woken(&mut case.heard), both);
-    // Whose it is is read, too.
+    // A change of the claim's owner counts, too.
     claim("own-scratch", "", "late");
     assert_eq!(woken(&mut case.heard), both);
-    // It waits, too, while the claim of that name is another pod's.
+    // The pod also waits while the claim of that name belongs to another pod.
     claim("own-scratch", "before", "late");
     assert_eq!(woken(&mut case.heard), both);
     let taken = Key::new("a", "own-scratch");

@@ -1,4 +1,4 @@
-//! What jobs depend on and do not own.
+//! Objects that jobs depend on but do not own.
 
 use trellis_api::QuotaLedger;
 
@@ -141,7 +141,7 @@ async fn a_profile_wakes_the_jobs_that_name_it_and_those_that_name_none() {
     assert_eq!(case.looked_at().await, both);
     let known = case.context.cache.profiles.get("p").unwrap();
     assert!(known.profile.unwrap_err().contains("no spec"));
-    // Of an object that is another by now.
+    // The deletion of an earlier incarnation changes nothing.
     Sink::<RuntimeProfile>::delete(&*case.watched, &key, "before");
     assert!(case.context.cache.profiles.get("p").is_some());
     Sink::<RuntimeProfile>::delete(&*case.watched, &key, "p");

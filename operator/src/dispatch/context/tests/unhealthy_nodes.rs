@@ -52,7 +52,7 @@ fn where_most_nodes_with_devices_fall_ill_nobody_leaves() {
     assert!(matches!(now(), Leave::After(_)));
 }
 
-/// Nobody else would: they stay for want of nothing that changes on their own node.
+/// Nothing on the nodes themselves changes, so no other event would wake these jobs.
 #[tokio::test]
 async fn when_a_zone_is_well_enough_again_the_jobs_on_its_unhealthy_nodes_are_looked_at() {
     let case = Case::new();

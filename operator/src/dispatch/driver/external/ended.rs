@@ -1,4 +1,4 @@
-//! What has come of the task of an external gang.
+//! Handles the result of an external gang's task.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::gang::external::Unit;
 use crate::gang::journal;
 use crate::gang::key::Key;
 
-/// Back-off of a pod alone that could not be bound: the first, doubled each time.
+/// Back-off of a single pod that could not be bound: the first pause, doubled each time.
 const FIRST_RETRY: i64 = 5;
 const LONGEST_RETRY: i64 = 300;
 
@@ -26,9 +26,9 @@ impl Driver {
             return;
         };
         state.task = None;
-        // Whether it has joined its gang or not, others are asked about without it, or with it.
+        // The gang's count now includes the pod or not, so the gang's other pods are checked again.
         let joins = state.joins;
-        // That its claims are being bound is told of jobs.
+        // This explanation says that claims are being bound, which is shown for jobs only.
         self.committer.context().certificates.write().remove(unit);
         let outcome = match outcome {
             Outcome::Avoid(nodes, outcome) => {
@@ -66,7 +66,7 @@ impl Driver {
         }
     }
 
-    /// A place that was found and is not carried out is not had: nobody wanted it any more.
+    /// Releases a place that was found but not carried out, because the request was withdrawn.
     fn is_done(&mut self, unit: &Key) {
         let Some(Unit::Pod(pod)) = external::unit(unit) else {
             return;
@@ -89,13 +89,13 @@ impl Driver {
         let until = state.pause.begin(Instant::now());
         debug!(gang = %unit, why = %message, "again");
         self.alarms.set(unit, until);
-        // Whether the plan was written is known: a task does not end before.
+        // A task ends only when it knows whether the plan was written.
         if self.external_pods_plan(unit).is_none() {
             self.withdraw(unit);
         }
     }
 
-    /// The pods are not placed for this reason, and tried again later.
+    /// Puts the pods off for this reason. They are tried again later.
     pub(super) fn put_external_pods_off(&mut self, unit: &Key, reason: Reason, message: String) {
         info!(gang = %unit, %reason, why = %message, "put off");
         self.committer.context().counts.put_off(reason);
@@ -112,7 +112,8 @@ impl Driver {
                     journal::put_off(before, reason, message, Timestamp::now())
                 });
             }
-            // After that: to write that it waits would come in the way of when it is tried again.
+            // Reported after that write: the journal entry for a pending gang would overwrite the
+            // retry time.
             return self.say_to_external_pods(unit, certificate);
         }
         self.say_to_external_pods(unit, certificate);
@@ -130,7 +131,7 @@ impl Driver {
         }
     }
 
-    /// Where the gang is in the engine.
+    /// State of the gang in the engine.
     pub(in super::super) fn inside_of_external_pods(&self, unit: &Key) -> Inside {
         let state = self.external_pods.gangs.get(unit);
         state.map(|state| state.inside).unwrap_or_default()

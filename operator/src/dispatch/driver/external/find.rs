@@ -1,4 +1,4 @@
-//! What external pods ask for, as it is found out once they are to be placed.
+//! Finds out what external pods request when they are to be placed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,18 +21,19 @@ use crate::gang::external::{Unit, next, plan};
 use crate::gang::key::Key;
 use crate::gang::observed::Unhealthy;
 
-/// How soon a gang that waits for what is no news to it is looked at again: a class, a claim, a
-/// volume. Doubled each time, to 20 s; where it is refused, which is what costs us most to find out
-/// and is told when it changes, to 160 s: pods that nobody lets in must not keep us busy.
+/// First pause before a gang is looked at again that waits for an object whose changes do not wake
+/// it: a class, a claim, a volume. Doubled each time, to 20 s. After a refusal, which is the
+/// costliest to compute and wakes the gang when it changes, to 160 s, so that pods that are never
+/// allowed do not keep the scheduler busy.
 const LOOK: Duration = Duration::from_secs(5);
 const MOST_LOOKS: u32 = 3;
 const MOST_REFUSALS: u32 = 6;
 
-/// What pods ask for that others have left for.
+/// Request of nominated external pods, for which victims have left.
 pub(super) enum Nominated {
-    /// This, and they may.
+    /// The request, which policies allow.
     Asks(Arc<Asks>),
-    /// Policies have not decided on it yet: the place is held.
+    /// Policies have not decided on it yet, and the place stays held.
     Undecided,
 }
 
@@ -46,7 +47,7 @@ impl Nominated {
 }
 
 impl Driver {
-    /// Lets the engine find a place for pods that ask for this.
+    /// Lets the engine find a place for pods with this request.
     pub(super) fn enqueue_found(
         &mut self,
         unit: &Key,
@@ -56,7 +57,8 @@ impl Driver {
         near: BTreeMap<String, String>,
     ) {
         match found {
-            // It is looked at again once that is known, and gets no place by what it asked before.
+            // The gang is looked at again once policies have decided. It gets no place by its
+            // earlier request.
             Ok(None) => {
                 let state = self.external_pods.gangs.entry(unit.clone()).or_default();
                 state.asks_anew = true;
@@ -80,9 +82,9 @@ impl Driver {
         }
     }
 
-    /// What a pod alone asks for. `gang`: the PodGroup whose gang has its place. Where that holds
-    /// nothing itself, of pods that somebody else has bound, there is nothing to join: it is a gang
-    /// of one, where the PodGroup says.
+    /// The request of a single pod. `gang`: the PodGroup whose gang is placed. If that gang holds
+    /// no place in the engine, because another scheduler bound its pods, there is no gang to join:
+    /// the pod is a gang of one, in the PodGroup's queue.
     pub(super) fn find_single(
         &self,
         key: &Key,
@@ -105,8 +107,8 @@ impl Driver {
         self.find(&external::of_pod(key), place, [key.name.to_string()])
     }
 
-    /// What these pods of the unit ask for. None: policies have not decided on it yet, and the unit
-    /// is looked at again once they have.
+    /// The request of these pods of the unit. None: policies have not decided on it yet, and the
+    /// unit is looked at again once they have.
     pub(super) fn find(
         &self,
         unit: &Key,
@@ -126,8 +128,8 @@ impl Driver {
         find_asks::find(&context.cache, &unit.namespace, place, &pods, judge)
     }
 
-    /// What the pods ask for that others have left for, by the policies of now: those of a gang in
-    /// the groups of its plan. None: they may not have that place any more.
+    /// The request of nominated pods, by the current policies. A gang's request keeps the groups of
+    /// its plan. None: the pods may not have that place any more.
     pub(super) fn find_nominated(&mut self, unit: &Key) -> Option<Nominated> {
         let (asks, taken_in) = match external::unit(unit)? {
             Unit::Pod(pod) => {
@@ -160,15 +162,15 @@ impl Driver {
         }
         let asks = Arc::new(asks);
         self.external_pods.gangs.get_mut(unit)?.ask(asks.clone());
-        // The engine has the place already, and charges it to whom it draws on now.
+        // The engine has the place already. It charges the limits that apply now.
         self.engine
             .apply_draws(&engine::id(unit), asks.limits.draws());
         self.note_hours(&asks.limits);
         Some(Nominated::Asks(asks))
     }
 
-    /// Whether the nodes of the pods take them by now: others may have come there that keep them
-    /// out, and nodes be labelled. Taints the engine looks at, which knows what flavors tolerate.
+    /// True if the nodes still admit the pods: pods that repel them may have come there, and node
+    /// labels may have changed. Taints are left to the engine, which knows what flavors tolerate.
     fn is_taken_in<'n>(&self, asks: &Asks, node_of: impl Fn(&str) -> Option<&'n str>) -> bool {
         let context = self.committer.context();
         let takes = |alike: &Alike, pod: &PlannedPod| {

@@ -1,4 +1,4 @@
-//! What external pods hold, as the engine is to know it.
+//! Reports to the engine what external pods hold.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,22 +20,22 @@ use crate::gang::observed::{ExternalPod, ExternalPods as Pods, Flavors};
 use crate::gang::quota::JobLimits;
 use crate::gang::{engine, journal};
 
-/// How often pods that came one by one become their gang's.
+/// How often pods that came one by one are merged into their gang.
 const JOINS: Duration = Duration::from_secs(2);
 
-/// Where what pods hold counts, and how.
+/// Queue and priority to which the pods' resources are charged.
 #[derive(Clone, Copy)]
 struct Counts<'a> {
     queue: &'a str,
     priority: i32,
-    /// As part of a gang that has its place.
+    /// True for a pod that joins a gang that is placed.
     joins: bool,
-    /// Since when.
+    /// When the pods began to hold them.
     since: Timestamp,
 }
 
 impl Driver {
-    /// The engine learns of what a gang holds: the place of its open plan, or that of its pods.
+    /// Reports to the engine what a gang holds: the place of its open plan, or that of its pods.
     pub(super) fn hold_group(
         &mut self,
         unit: &Key,
@@ -55,7 +55,8 @@ impl Driver {
                 let held = of_place(unit, journal, pods);
                 self.who_has_joined(unit, held)
             }
-            // What still stops holds its quota until it has, also where a new leader finds it.
+            // Pods that still stop hold their quota until they have stopped, also under a new
+            // leader.
             PodGroupPhase::Unwinding => {
                 let mut held = of_place(unit, journal, pods);
                 held.retain(|pod| !self.external_pods.names.contains_key(&pod.pod));
@@ -78,8 +79,8 @@ impl Driver {
         }
     }
 
-    /// Those that came one by one are the gang's some time later, together with those that come
-    /// until then: the engine learns of all of a gang anew whenever it is another.
+    /// Merges pods that came one by one into the gang some time later, all at once, because each
+    /// merge makes the engine restore the whole gang.
     fn who_has_joined(&mut self, unit: &Key, mut held: Vec<Held>) -> Vec<Held> {
         let now = Instant::now();
         let joined = self
@@ -89,7 +90,7 @@ impl Driver {
             .and_then(|state| state.joined);
         let next = joined.and_then(|joined| joined.checked_add(JOINS));
         let next = next.filter(|next| *next > now);
-        // What leaves is taken for what it was when it was told to.
+        // A gang that leaves keeps the size that it had when it was asked to leave.
         let not_now = next.is_some() || self.leaving.contains_key(unit);
         let (external_pods, leaving) = (&self.external_pods, &self.leaving);
         let context = self.committer.context();
@@ -120,8 +121,8 @@ impl Driver {
         held
     }
 
-    /// What limits of one job are asked of for pods that join: all of its gang that is to stay, and
-    /// who is about to.
+    /// Counts the gang for limits per job, which apply to pods that join: members that stay, and
+    /// pods that are about to be bound.
     pub(super) fn count_group(&mut self, unit: &Key, journal: &PodGroupStatus, pods: &Pods) {
         let mut total = Total::default();
         for (name, pod) in pods {
@@ -138,8 +139,8 @@ impl Driver {
         }
     }
 
-    /// The same of a pod alone: it counts where it was bound, whatever its labels say by now.
-    /// `gang`: the plan by which the gang has its place that it joins.
+    /// The same for a single pod. It counts in the queue where it was bound, whatever its labels
+    /// say by now. `gang`: the plan of the placed gang that it joins.
     pub(super) fn hold_single(&mut self, unit: &Key, key: &Key, gang: Option<&Plan>) {
         let Some(pod) = self.committer.context().cache.external_pods.get(key) else {
             return;
@@ -169,7 +170,7 @@ impl Driver {
         let fresh = self.external_pods.next_place();
         let state = self.external_pods.gangs.entry(unit.clone()).or_default();
         let is_placed = state.inside == Inside::Placed;
-        // The engine takes a gang that leaves for what it was when it was told to.
+        // The engine keeps a leaving gang as it was when it was asked to leave.
         if is_placed && (is_same(&state.held, &held) || self.leaving.contains_key(unit)) {
             return;
         }
@@ -179,7 +180,7 @@ impl Driver {
             name.is_some_and(|name| form::is_name_of(unit, name))
         };
         if tentative && held.iter().all(is_promised) {
-            // The place is the very one that the engine has just found.
+            // The place is the one that the engine has just found.
             state.held = held;
             return;
         }
@@ -189,10 +190,10 @@ impl Driver {
         let counts = (place.queue, place.priority);
         let mut standing = standing(unit, fresh, group, counts, &held);
         standing.gang.draws = limits.draws();
-        // Of one that came in place of a lost one the gang did not begin to wait.
+        // A replacement of a lost pod must not make its gang's waiting time start later.
         let since = engine::time(place.since);
         standing.gang.submitted = standing.gang.submitted.min(since);
-        // Pods that came one by one are the gang's from now on.
+        // Pods that came one by one belong to the gang from now on.
         let mut joined = None;
         for pod in &held {
             let alone = external::of_pod(&pod.pod);
@@ -225,8 +226,7 @@ impl Driver {
         }
     }
 
-    /// The limits that pods draw on which have their place, or are promised it, by the policies of
-    /// now.
+    /// The limits, by the current policies, that placed or promised pods draw on.
     pub(super) fn judge_external_pods(
         &mut self,
         unit: &Key,
@@ -248,7 +248,7 @@ impl Driver {
             return limits.clone();
         }
         let Some(limits) = held_limits(&context.cache, &unit.namespace, queue, &accounts) else {
-            // They are judged once the namespace is shown.
+            // The pods are judged once the namespace is known.
             return state.limits.clone().unwrap_or_default();
         };
         let limits = Arc::new(match joins {
@@ -275,8 +275,8 @@ fn of_place(unit: &Key, journal: &PodGroupStatus, pods: &Pods) -> Vec<Held> {
         .collect()
 }
 
-/// The pods of an open plan, in its order and where it puts them. One that is bound elsewhere
-/// undoes it.
+/// The pods of an open plan, in its order and on its nodes. A pod that is bound elsewhere makes the
+/// plan roll back.
 pub(super) fn of_plan(unit: &Key, plan: &Plan, pods: &Pods) -> Vec<Held> {
     let none = Flavors::new();
     let all = plan.assignments.iter().flat_map(|run| {

@@ -1,5 +1,5 @@
-//! What policies decide on external pods. The scheduler's loop evaluates nothing: it reads what was
-//! decided, and looks at a unit again once its decision has come.
+//! Policy decisions on external pods. The scheduler's loop evaluates no policy: it reads the
+//! decision, and looks at a unit again once the decision exists.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,11 +11,11 @@ use crate::dispatch::context::Context;
 use crate::dispatch::find_asks::PodsVerdict;
 use crate::gang::key::Key;
 
-/// What is decided, by unit. Clones are the same.
+/// Policy decisions by unit. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Judgements {
     units: Arc<Mutex<HashMap<Key, Judgement>>>,
-    /// Tests of the scheduler's steps decide at once.
+    /// Tests of the scheduler's steps evaluate policies in place.
     #[cfg(test)]
     pub(super) at_once: bool,
 }
@@ -23,9 +23,9 @@ pub(super) struct Judgements {
 #[derive(Debug)]
 struct Judgement {
     question: PodsQuestion,
-    /// Version of the policies.
+    /// Version of the policies that judge the question.
     version: String,
-    /// None: it is being decided.
+    /// None: policies are being evaluated.
     judged: PodsVerdict,
 }
 
@@ -36,7 +36,7 @@ impl Judgement {
 }
 
 impl Judgements {
-    /// What the policies of now decide on it. None: they have not decided yet, and the unit is
+    /// The decision of the current policies. None: they have not decided yet, and the unit is
     /// looked at again once they have.
     pub(super) fn of(
         &self,
@@ -47,7 +47,7 @@ impl Judgements {
         let policies = context.cache.policies.active();
         let loaded = policies.filter(|policies| policies.is_loaded(&unit.namespace));
         let Some(policies) = loaded else {
-            // Nothing is evaluated.
+            // Without loaded policies the question decides itself, and nothing is evaluated.
             return Some(question.decide(None));
         };
         #[cfg(test)]
@@ -86,7 +86,7 @@ impl Judgements {
             let judged = question.decide(policies.as_deref());
             let mut units = units.lock();
             let unit = units.get_mut(&of);
-            // Something else may have been asked meanwhile.
+            // The unit may have asked another question meanwhile.
             if let Some(unit) = unit.filter(|unit| unit.is_on(&question, &version)) {
                 unit.judged = Some(judged);
             }
@@ -99,7 +99,7 @@ impl Judgements {
         });
     }
 
-    /// The unit is gone, or has its place.
+    /// Forgets the decision of a unit that is gone or placed.
     pub(super) fn forget(&self, unit: &Key) {
         self.units.lock().remove(unit);
     }

@@ -1,6 +1,6 @@
-//! External gangs, beside those of jobs: what is to be done about each (`steps`, `single`,
-//! `writes`), what they ask for (`find`) and hold (`holds`), their places in the engine (`places`,
-//! `preempt`), what has come of their tasks (`ended`), and what their pods are told (`tell`).
+//! External gangs, beside those of jobs: the next step of each (`steps`, `single`, `writes`), their
+//! requests (`find`), what they hold (`holds`), their places in the engine (`places`, `preempt`),
+//! results of their tasks (`ended`), and the conditions of their pods (`tell`).
 
 mod ended;
 mod find;
@@ -41,72 +41,71 @@ use crate::gang::key::Key;
 use crate::gang::observed::{ExternalPod, Repelled, Repulsion};
 use crate::gang::quota::JobLimits;
 
-/// All that is kept of external pods.
+/// State of all external pods.
 #[derive(Debug, Default)]
 pub(super) struct ExternalPods {
     gangs: HashMap<Key, ExternalGang>,
-    /// The engine's names of pods: their own say nothing of their gang.
+    /// Names of the pods in the engine, which show the gang of each pod.
     names: HashMap<Key, PodKey>,
-    /// What policies decide on them.
+    /// Policy decisions on the gangs.
     judgements: Judgements,
-    /// How often a gang was given a place: no two have pods of one name in the engine.
+    /// Number of places given to gangs, so that pod names in the engine are unique.
     places: u64,
-    /// How often pods were told something: a task that has ended is known by that.
+    /// Number of tasks that wrote conditions, by which the result of a task is recognized.
     tellings: u64,
 }
 
 /// One external gang.
 #[derive(Debug, Default)]
 struct ExternalGang {
-    /// Of a pod alone: which one of that name.
+    /// Uid of a single pod, which tells it from an earlier pod of its name.
     uid: Option<String>,
     inside: Inside,
-    /// Tells the one task that is under way that nobody wants it any more.
+    /// Cancels the one task that is under way.
     task: Option<CancellationToken>,
     pause: Pause,
     avoided: Avoided,
     deletions: Deletions,
-    /// What it asks for, since it was last looked at.
+    /// Request of the gang when it was last looked at.
     asks: Option<Arc<Asks>>,
     /// The request has changed, and policies have not decided on the new one yet: the unit gets no
     /// place by `asks`.
     asks_anew: bool,
-    /// The pods that the engine has in its place.
+    /// The pods that the engine has in the gang's place.
     held: Vec<Held>,
-    /// Of a gang that has its place: what those ask for together that are to stay in it, and those
-    /// that are just being bound to join them.
+    /// Total request of the members that stay in a placed gang, and of the pods that are being
+    /// bound to join them.
     total: Total,
-    /// That has become less: who was refused may be let in.
+    /// The total has shrunk, so pods that were refused may be allowed now.
     has_shrunk: bool,
-    /// When pods became its own last that came one by one.
+    /// When pods that came one by one were last merged into the gang.
     joined: Option<Instant>,
-    /// Where a pod must be that joins a gang.
+    /// Labels of the domain in which a pod must be that joins the gang.
     near: BTreeMap<String, String>,
-    /// Which of the places it is that the engine's names of its pods are of.
+    /// Number of the place from which the engine's pod names come.
     place: u64,
-    /// Of a pod alone, whose failures no journal has: how many in a row, and when it is tried
-    /// again.
+    /// For a single pod, which has no journal: its failures in a row, and when it is tried again.
     failures: u32,
     retry: Option<Timestamp>,
-    /// How often in a row it could not be found out what it asks for, or it may not.
+    /// How often in a row its request could not be found out, or was refused.
     looks: u32,
-    /// Of the PodGroup, when its pods were looked at one by one.
+    /// Generation of the PodGroup at which its single pods were last looked at.
     generation: Option<i64>,
-    /// Only pods that stop are left of its place.
+    /// Only terminating pods are left of the gang's place.
     ends: bool,
-    /// It has had to make room.
+    /// The gang was preempted.
     preempted: bool,
-    /// The limits that it draws on, and the ServiceAccounts by which it does.
+    /// Limits that the gang draws on, and the ServiceAccounts they are found by.
     limits: Option<Arc<JobLimits>>,
     accounts: Accounts,
-    /// They are those of one more of a gang that has its place.
+    /// The limits are those of a pod that joins a placed gang.
     joins: bool,
-    /// What its pods are told.
+    /// Conditions of the gang's pods.
     telling: Telling,
 }
 
 impl ExternalGang {
-    /// What it asks for, as policies say now.
+    /// Stores a request that the current policies have judged.
     fn ask(&mut self, asks: Arc<Asks>) {
         self.accounts.clone_from(&asks.accounts);
         self.joins = asks.joins;
@@ -117,17 +116,17 @@ impl ExternalGang {
 }
 
 impl ExternalPods {
-    /// The engine's name of a pod, if it is an external pod's.
+    /// The engine's name of a pod, if the pod is external.
     pub(super) fn name(&self, pod: &Key) -> Option<&PodKey> {
         self.names.get(pod)
     }
 
-    /// The pod is gone, or has ended.
+    /// Forgets the name of a pod that is gone or has ended.
     pub(super) fn forget_name(&mut self, pod: &Key) -> Option<PodKey> {
         self.names.remove(pod)
     }
 
-    /// External gangs that have no place, and may be given one by what has changed.
+    /// External gangs that have no place, and may get one after a change.
     pub(super) fn waiting(&self) -> impl Iterator<Item = &Key> {
         let waiting = self
             .gangs
@@ -141,7 +140,7 @@ impl ExternalPods {
         self.gangs.keys()
     }
 
-    /// Of each where it is in the engine, and what it draws on, if it has been judged.
+    /// Each gang with its state in the engine, and its limits if it has been judged.
     pub(super) fn draws(&self) -> impl Iterator<Item = (&Key, Inside, Option<&JobLimits>)> {
         let all = self.gangs.iter();
         all.map(|(unit, external)| (unit, external.inside, external.limits.as_deref()))
@@ -159,13 +158,13 @@ impl ExternalPods {
 }
 
 impl Driver {
-    /// The PodGroup of pods that others have made, if there is one that a user has written.
+    /// The PodGroup of external pods, if a user has written one.
     fn users_group(&self, group: &Key) -> Option<Arc<PodGroup>> {
         let group = self.committer.context().cache.pod_groups.get(group);
         group.filter(|group| external::is_users(group))
     }
 
-    /// The same, if its gang has its place and pods may join it.
+    /// The same, if its gang is placed and pods may join it.
     fn placed_group(&self, key: &Key) -> Option<Arc<PodGroup>> {
         let phase = |group: &Arc<PodGroup>| group.status.as_ref()?.phase;
         let group = self.users_group(key);
@@ -174,7 +173,7 @@ impl Driver {
         (!state.is_some_and(|state| state.ends)).then_some(group)
     }
 
-    /// Uid of what an external gang is made of: its PodGroup, or the pod.
+    /// Uid of an external gang's PodGroup, or of the single pod.
     pub(super) fn external_uid(&self, unit: &Key) -> Option<String> {
         match external::unit(unit)? {
             Unit::Group(group) => self.users_group(&group)?.metadata.uid.clone(),
@@ -190,7 +189,7 @@ impl Driver {
         }
     }
 
-    /// What tells the place that an external gang holds from a later one.
+    /// Identifies the place that an external gang holds: the plan's hash, or the pod's uid.
     pub(super) fn external_pods_plan(&self, unit: &Key) -> Option<String> {
         match external::unit(unit)? {
             Unit::Group(group) => {
@@ -205,8 +204,7 @@ impl Driver {
         }
     }
 
-    /// External gangs that wait and that the anti-affinity of another pod keeps out of more or
-    /// less.
+    /// External gangs that wait, and that the anti-affinity of another pod keeps away from nodes.
     pub(super) fn external_pods_concerned_by(&self, repulsion: &Repulsion) -> Vec<Key> {
         let context = self.committer.context();
         let waiting = self.external_pods.waiting();
@@ -227,7 +225,7 @@ impl Driver {
         concerned.cloned().collect()
     }
 
-    /// Name of the queue in which what an external gang holds counts.
+    /// Queue to which the resources of an external gang are charged.
     pub(super) fn queue_of_external_pods(&self, unit: &Key) -> String {
         let queue = match external::unit(unit) {
             Some(Unit::Group(group)) => self.users_group(&group).and_then(|group| {
@@ -243,7 +241,7 @@ impl Driver {
         queue.unwrap_or_default()
     }
 
-    /// Nobody wants any more what is being begun for an external gang.
+    /// Cancels the task of an external gang that has been withdrawn.
     pub(super) fn stop_unwritten(&self, unit: &Key) {
         let state = self.external_pods.gangs.get(unit);
         if let Some(task) = state.and_then(|state| state.task.as_ref()) {
@@ -251,12 +249,12 @@ impl Driver {
         }
     }
 
-    /// The limits that an external gang draws on.
+    /// Limits that an external gang draws on.
     pub(super) fn limits_of_external_pods(&self, unit: &Key) -> Option<&JobLimits> {
         self.external_pods.gangs.get(unit)?.limits.as_deref()
     }
 
-    /// The one task of an external gang begins.
+    /// Stores what cancels the one task of an external gang.
     pub(super) fn external_starts(&mut self, unit: &Key, stop: CancellationToken) {
         self.external_pods
             .gangs
@@ -283,8 +281,8 @@ impl Driver {
         }
     }
 
-    /// What a new leader finds of external pods: all are looked at, so that what is bound is
-    /// charged before anything is decided.
+    /// Looks at all external pods when a replica becomes leader, so that bound pods are charged
+    /// before the first decision.
     pub(super) fn take_over_external_pods(&mut self) {
         let context = self.committer.context().clone();
         let mut units = BTreeSet::new();
@@ -308,7 +306,7 @@ impl Driver {
                 None => external::of_pod(&key),
             });
         }
-        // Those that are to have a place follow others, which are to be known first.
+        // Nominated gangs come later, because their victims must be known first.
         units.retain(|unit| self.nominated_plan(unit).is_none());
         for unit in units {
             self.advance_external(&unit);

@@ -1,4 +1,4 @@
-//! The places of external gangs: sought, found, and given up.
+//! Places of external gangs: sought, found, and given up.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -24,11 +24,11 @@ use crate::gang::flavors::Place;
 use crate::gang::key::Key;
 use crate::gang::quota;
 
-/// How soon a place is tried again that an earlier leader has promised.
+/// Pause before a place is tried again that an earlier leader has promised.
 const SOON: Duration = Duration::from_millis(200);
 
 impl Driver {
-    /// The pods wait for a place.
+    /// Enqueues the pods in the engine.
     pub(super) fn enqueue_asks(
         &mut self,
         unit: &Key,
@@ -72,8 +72,8 @@ impl Driver {
         self.note_hours(&limits);
     }
 
-    /// True if others leave for a pod alone, and it asks for what it did: its place is kept, with
-    /// what policies say of it now. That of a gang stands in its journal.
+    /// True if a single pod keeps its nominated place, because its request is the same: only its
+    /// limits are updated. The nomination of a gang is in its journal.
     fn keeps_nomination(
         &mut self,
         unit: &Key,
@@ -97,7 +97,7 @@ impl Driver {
         true
     }
 
-    /// The engine has a place for pods that wait: they are bound to it.
+    /// Binds waiting pods to the place that the engine has found.
     pub(in super::super) fn place_external_pods(&mut self, unit: &Key, place: Place) {
         self.spare(unit);
         let Some(state) = self.external_pods.gangs.get_mut(unit) else {
@@ -108,7 +108,7 @@ impl Driver {
         let busy = state.task.is_some();
         let is_nominated = self.nominated_plan(unit).is_some();
         if is_nominated && busy {
-            // The place stands in the journal: it is gone on with once the task has ended.
+            // The nomination is in the journal: it is continued once the task has ended.
             return;
         }
         let found = self.asks_for_place(unit, is_nominated || before == Inside::Nominated);
@@ -117,7 +117,7 @@ impl Driver {
         let is_loaded = policies.is_some_and(|policies| policies.is_loaded(&unit.namespace));
         let is_undecided = matches!(found, Some(Nominated::Undecided));
         if is_undecided || (is_nominated && found.is_none() && !is_loaded) {
-            // Nothing has been decided yet, or since we lead: the place is held for it.
+            // Policies have not decided yet, or not since this replica leads: the place stays held.
             if let Some(at) = Instant::now().checked_add(SOON) {
                 self.alarms.set(unit, at);
             }
@@ -132,22 +132,23 @@ impl Driver {
         self.bind_external_pods(unit, uid, &asks, place);
     }
 
-    /// What they ask for, who have a place. `for_it`: others have left for it, so that it is asked
-    /// at once, and not after somebody else has the place. None: it is asked anew, or nothing is
-    /// known.
+    /// The request of pods that have a place. `for_it`: victims have left for the place, so the
+    /// request is computed anew at once, before the place could go to another gang. None: the
+    /// request has to be found anew, or is unknown.
     fn asks_for_place(&mut self, unit: &Key, for_it: bool) -> Option<Nominated> {
         let state = self.external_pods.gangs.get(unit)?;
         let (before, asks_anew) = (state.asks.clone(), state.asks_anew);
         let plan = self.nominated_plan(unit).map(|(_, plan)| plan);
         let counts_in = plan.and_then(|plan| plan.queue);
         let counts_in = counts_in.or_else(|| before.as_ref().map(|asks| asks.queue.clone()));
-        // Others may have joined its gang since, or it may name another queue by now.
+        // Pods may have joined the gang since, or the pod may name another queue.
         let anew = for_it || before.as_ref().is_some_and(|asks| asks.joins);
         let asks = match anew {
             true => self.find_nominated(unit),
             false => before.filter(|_| !asks_anew).map(Nominated::Asks),
         };
-        // The place is one of that queue, by its quota: in another a place is sought anew.
+        // The place counts against the quota of that queue. In another queue a place is sought
+        // anew.
         let is_its_queue = |queue: &str| counts_in.as_deref().is_none_or(|own| own == queue);
         asks.filter(|found| match found {
             Nominated::Asks(asks) => is_its_queue(&asks.queue),
@@ -155,7 +156,7 @@ impl Driver {
         })
     }
 
-    /// The policies that allowed it are those that there are.
+    /// True if the policies and quotas that allowed the request are the current ones.
     fn is_of_now(&self, unit: &Key, asks: &Asks) -> bool {
         let context = self.committer.context();
         let policies = context.cache.policies.active();
@@ -164,8 +165,8 @@ impl Driver {
             && asks.limits.version == context.cache.quotas.version()
     }
 
-    /// The place is for those who are there and wait. Of a policy that has changed since it is
-    /// asked anew, and then the pods wait again.
+    /// True if the pods of the request still wait and its policies are current. If not, the pods
+    /// are judged again and go back to the queue.
     fn is_as_asked(&self, unit: &Key, asks: &Asks, place: &Place) -> bool {
         let context = self.committer.context();
         let is_there = |pod: &trellis_api::pod_group::PlannedPod| {
@@ -191,7 +192,7 @@ impl Driver {
             _ => None,
         };
         let generation = generation.and_then(|group| group.metadata.generation);
-        // It was found by the limits of then.
+        // The place was found by the earlier limits, so the plan records the current ones.
         let place = Place {
             limits: quota::planned(&asks.limits),
             ..place
@@ -219,7 +220,7 @@ impl Driver {
             specs: asks.judged.clone(),
         };
         if let (Some(Unit::Pod(pod)), Some(group)) = (external::unit(unit), &group) {
-            // The next one that joins is asked about with it.
+            // The next pod that joins is judged with this one counted.
             let state = self.external_pods.gangs.get_mut(&external::of_group(group));
             if let Some((state, pod)) = state.zip(context.cache.external_pods.get(&pod)) {
                 state.total.add(&pod);
@@ -235,7 +236,7 @@ impl Driver {
         });
     }
 
-    /// The PodGroup of the gang that a unit is, or joins.
+    /// PodGroup of the gang that a unit is, or joins.
     pub(super) fn gang_of(&self, unit: &Key, joins: bool) -> Option<Key> {
         match external::unit(unit)? {
             Unit::Group(group) => Some(group),
@@ -247,7 +248,7 @@ impl Driver {
         }
     }
 
-    /// The engine forgets the gang, but for the quota of what still stops.
+    /// Removes the gang from the engine, except for the quota of pods that still stop.
     pub(in super::super) fn withdraw_external_pods(&mut self, unit: &Key) {
         let Some(state) = self.external_pods.gangs.get_mut(unit) else {
             return;
@@ -258,7 +259,7 @@ impl Driver {
         if std::mem::take(&mut state.inside) != Inside::No {
             self.engine.retire_gang(&engine::id(unit));
         }
-        // What was promised to pods that are not bound, or not there, is not theirs any more.
+        // Pods that are not bound, or do not exist, lose what was promised to them.
         promised.extend(self.external_pods(unit).into_iter().map(|(pod, _)| pod));
         for pod in promised {
             let name = self.external_pods.names.get(&pod);
@@ -270,11 +271,11 @@ impl Driver {
         self.spare(unit);
     }
 
-    /// The labels of the domain in which a pod must be that comes after its gang. Empty: it may be
+    /// Labels of the domain in which a pod must be that comes after its gang. Empty: it may be
     /// anywhere.
     ///
     /// # Errors
-    /// No node of its gang is in a domain: the pod waits, and is not placed elsewhere.
+    /// If no node of its gang is in a domain: the pod waits, and is not placed elsewhere.
     pub(super) fn external_pods_near(
         &self,
         group: &PodGroup,
@@ -287,7 +288,7 @@ impl Driver {
         let state = self.external_pods.gangs.get(&unit);
         let there = state.map(|state| state.held.as_slice()).unwrap_or_default();
         if there.is_empty() {
-            // There is no place that it joins.
+            // The gang has no place that the pod could join.
             return Ok(BTreeMap::new());
         }
         let domain = there.iter().find_map(|held| {
@@ -304,7 +305,7 @@ impl Driver {
     }
 }
 
-/// By what it was decided that pods may have a place, which is so still.
+/// Versions of the policies and quotas that allow the pods, current as of now.
 pub(super) fn judged_by(asks: &Asks) -> JudgedBy {
     JudgedBy {
         at: Instant::now(),

@@ -1,4 +1,4 @@
-//! External pods for whom others make room, and who make room for others.
+//! Preemption for external pods, and of external pods.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::gang::flavors::Place;
 use crate::gang::key::Key;
 
 impl Driver {
-    /// The pods are to have that place once these have left theirs.
+    /// Nominates the pods for a place that these victims have to leave.
     pub(in super::super) fn preempt_for_external_pods(
         &mut self,
         unit: &Key,
@@ -81,11 +81,11 @@ impl Driver {
             self.stay(&who, SignedDuration::ZERO);
         }
         self.withdraw(unit);
-        // Whose places they are may not be written down yet: not at once.
+        // The journal may not have the victims' places yet, so the gang pauses.
         self.pause_external(unit);
     }
 
-    /// It is looked at again, but not at once: the same place may be found for it.
+    /// Pauses the gang before it is looked at again, because the same place may be found for it.
     pub(super) fn pause_external(&mut self, unit: &Key) {
         if let Some(state) = self.external_pods.gangs.get_mut(unit) {
             let until = state.pause.begin(Instant::now());
@@ -93,7 +93,7 @@ impl Driver {
         }
     }
 
-    /// The plan that a gang is nominated for, as its journal says.
+    /// The plan of a gang's nomination, from its journal.
     pub(super) fn nominated_plan(&self, unit: &Key) -> Option<(Arc<PodGroup>, Plan)> {
         let Some(Unit::Group(group)) = external::unit(unit) else {
             return None;
@@ -105,8 +105,8 @@ impl Driver {
         Some((group, plan))
     }
 
-    /// The engine learns of a nomination that an earlier leader has written down: those who make
-    /// room for it, and have a place still, leave it.
+    /// Restores in the engine a nomination that an earlier leader wrote. Its victims that still
+    /// hold a place leave it.
     pub(in super::super) fn adopt_nomination_of_external_pods(&mut self, unit: &Key) {
         let Some((group, plan)) = self.nominated_plan(unit) else {
             return;
@@ -138,8 +138,9 @@ impl Driver {
             .restore_nomination_in(gang, standing.placement, &standing.flavors, &victims);
     }
 
-    /// A nomination stands: whoever has not been told to leave is. That of a pod alone stands
-    /// nowhere: it is told to its victims as soon as their budgets allow it.
+    /// Carries a nomination on: victims that have not been asked to leave are asked. The nomination
+    /// of a single pod is in no journal: its victims are asked as soon as their disruption budgets
+    /// allow it.
     pub(super) fn follow_external_pods(
         &mut self,
         unit: &Key,
@@ -151,7 +152,7 @@ impl Driver {
                 let plan = journal.plan.as_ref();
                 let queue = plan.and_then(|plan| plan.queue.clone()).unwrap_or_default();
                 if !self.counts_in(unit, group, plan, &queue) {
-                    // Nobody leaves for a place that it could not have.
+                    // No victim leaves for a place that the gang could not have.
                     return self.void(unit);
                 }
                 let priority = plan
@@ -161,7 +162,7 @@ impl Driver {
                 let by = asking(unit, &queue, priority);
                 self.tell_victims(unit, &by, journal);
             }
-            // The others have left; its pods could not be bound a moment ago.
+            // The victims have left, but the last try to bind its pods failed.
             Inside::Placed => {
                 let id = engine::id(unit);
                 if let Some(placement) = self.engine.placement(&id) {
@@ -173,8 +174,8 @@ impl Driver {
         }
     }
 
-    /// Limits may have come, or be lower, since it was promised its place: it does not start over
-    /// them.
+    /// Applies the current limits to a nominated gang: limits that are new or lower since its
+    /// nomination keep it from starting.
     fn judge_follower(&mut self, unit: &Key, group: &PodGroup, plan: Option<&Plan>, queue: &str) {
         let pods = self
             .committer
@@ -186,7 +187,7 @@ impl Driver {
         self.judge_external_pods(unit, queue, false, &held.unwrap_or_default());
     }
 
-    /// Its place is by the quota of that queue, and it names no other by now.
+    /// True if the gang still counts in the queue by whose quota its place was found.
     fn counts_in(&self, unit: &Key, group: &PodGroup, plan: Option<&Plan>, queue: &str) -> bool {
         let context = self.committer.context();
         let planned = plan.into_iter().flat_map(planned);
@@ -208,7 +209,7 @@ impl Driver {
         )
     }
 
-    /// The budgets of those who make room for a pod alone have let them go.
+    /// Asks the victims of a single pod to leave, after their disruption budgets have allowed it.
     pub(super) fn tell_victims_of_pod(&mut self, unit: &Key, victims: Vec<NominatedVictim>) {
         if self.inside_of_external_pods(unit) != Inside::Nominated {
             return;
@@ -227,13 +228,13 @@ impl Driver {
         self.tell_victims(unit, &by, &journal);
     }
 
-    /// A budget keeps a victim: the one who asked waits, and asks others first.
+    /// A disruption budget keeps a victim: the preemptor waits, and tries other victims first.
     pub(super) fn kept_for_external_pods(&mut self, unit: &Key, victim: &Key, message: String) {
         self.stay(victim, SPARED);
         self.put_external_pods_off(unit, Reason::ProtectedByBudget, message);
     }
 
-    /// The gang cannot have the place any more that it was nominated for.
+    /// The gang cannot have its nominated place any more.
     pub(in super::super) fn external_pods_wait(&mut self, unit: &Key) {
         let Some(state) = self.external_pods.gangs.get_mut(unit) else {
             return;
@@ -253,7 +254,7 @@ impl Driver {
     }
 }
 
-/// Who asks others to leave, in the words that these are told.
+/// The preemptor as its victims are to see it.
 fn asking(unit: &Key, queue: &str, priority: i32) -> PodGroup {
     let spec = PodGroupSpec {
         queue_name: queue.to_owned(),

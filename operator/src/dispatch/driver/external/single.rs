@@ -1,4 +1,4 @@
-//! What `external::single` says is done.
+//! Carries out the steps that `external::single` decides.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::gang::external::single::{Single, Step};
 use crate::gang::external::{form, next};
 use crate::gang::key::Key;
 
-/// How long a budget may put off that a pod alone leaves: then it is deleted.
+/// How long a disruption budget may delay a single pod's eviction. Then the pod is deleted.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 impl Driver {
@@ -37,7 +37,8 @@ impl Driver {
             .as_ref()
             .is_some_and(|pod| next::is_of_place(journal, pod));
         let joins = is_of_place;
-        // It was bound as one, and holds its node as one until the gang does that for it.
+        // The pod was bound as a single pod, and holds its node as one until the gang's place
+        // includes it.
         let name = self.external_pods.name(key);
         if is_of_place && name.is_some_and(|name| form::is_name_of(unit, name)) {
             is_of_place = false;
@@ -88,8 +89,7 @@ impl Driver {
         }
     }
 
-    /// Of a pod that was there by that name before, nothing is its own: neither its failures nor
-    /// that it was to leave.
+    /// Forgets the failures and the eviction of an earlier pod of that name.
     fn is_another(&mut self, unit: &Key, uid: &str) {
         let state = self.external_pods.gangs.get(unit);
         let before = state.and_then(|state| state.uid.as_deref());

@@ -1,4 +1,4 @@
-//! What `external::next` and `external::single` say is done.
+//! Carries out the steps that `external::next` and `external::single` decide.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,11 +22,11 @@ use crate::gang::journal;
 use crate::gang::key::Key;
 use crate::gang::observed::ExternalPods as Pods;
 
-/// How often it is looked whether pods that stop are on nodes that are lost by now.
+/// How often to check whether nodes of terminating pods are lost by now.
 const AWAITED: Duration = Duration::from_secs(30);
 
 impl Driver {
-    /// Does what is to be done about one external gang.
+    /// Takes the next step of one external gang.
     pub(in super::super) fn advance_external(&mut self, unit: &Key) {
         self.take_next_step(unit);
         self.committer.context().pass_turn(&unit.namespace);
@@ -35,7 +35,8 @@ impl Driver {
     fn take_next_step(&mut self, unit: &Key) {
         let state = self.external_pods.gangs.get(unit);
         if let Some(task) = state.and_then(|state| state.task.as_ref()) {
-            // It is for who asks for it now: a plan that is not carried out is not begun.
+            // The task serves a gang that has to leave: a plan that is not written yet is not
+            // begun.
             if self.leaving.get(unit).is_some_and(|l| l.told().is_some()) {
                 task.cancel();
             }
@@ -63,7 +64,7 @@ impl Driver {
         let journal = group.status.as_ref().unwrap_or(&none);
         let state = self.external_pods.gangs.get(unit);
         if !journal.phase.is_some_and(holds_pods) && state.is_some_and(|s| !s.held.is_empty()) {
-            // Another PodGroup of that name, which has no place.
+            // The PodGroup is another one of that name, and has no place.
             self.withdraw(unit);
         }
         self.tend_members(unit, Some(&group), journal, &pods);
@@ -127,8 +128,8 @@ impl Driver {
                 self.stay_unless_asked(unit);
                 let state = self.external_pods.gangs.get_mut(unit);
                 let room = state.is_some_and(|state| std::mem::take(&mut state.has_shrunk));
-                // Those that are known are looked at when they change, or the PodGroup does; those
-                // that were refused once others have gone, too.
+                // Pods that are known already are looked at when they or the PodGroup change.
+                // Refused pods are looked at again after others have left.
                 let alone = |name| external::of_pod(&Key::new(&unit.namespace, name));
                 for pod in later.iter().map(|name| alone(name)) {
                     let known = self.external_pods.gangs.get(&pod);
@@ -147,7 +148,7 @@ impl Driver {
             Step::AwaitPods => {
                 let reason = Reason::PodsTerminating;
                 let message = "pods of the gang's last place are still there".to_owned();
-                // Should nobody be left who stops them, that is no news of theirs.
+                // If no kubelet is left to stop the pods, no event comes, so a timer looks again.
                 if let Some(at) = Instant::now().checked_add(AWAITED) {
                     self.alarms.set(unit, at);
                 }
@@ -157,8 +158,8 @@ impl Driver {
         }
     }
 
-    /// Pods that name a PodGroup which is not there: nothing more is placed, and what runs is no
-    /// gang any more. Each holds what it has by itself, and may have to make room.
+    /// Handles pods whose PodGroup does not exist. No more of them is placed, and those that run
+    /// are no gang any more: each holds its resources by itself, and may be preempted.
     fn without_group(&mut self, unit: &Key, key: &Key, pods: &Pods) {
         if !self.is_outside(unit) {
             self.withdraw(unit);
@@ -185,8 +186,9 @@ impl Driver {
         self.say(unit, Certificate::waits(Reason::PodGroupNotFound, message));
     }
 
-    /// Pods of a PodGroup that are for themselves: those that hold what is not part of its gang's
-    /// place, and those that came later, once the gang has no place any more or is another.
+    /// Looks at pods of a PodGroup that are handled singly: pods that hold resources outside the
+    /// gang's place, and pods that came later, once the gang has lost its place or its PodGroup has
+    /// changed.
     fn tend_members(
         &mut self,
         unit: &Key,
@@ -212,7 +214,7 @@ impl Driver {
         }
     }
 
-    /// The gang is not there any more.
+    /// Forgets a gang that is gone, unless a task is under way.
     pub(super) fn forget_external(&mut self, unit: &Key) {
         if self
             .external_pods
@@ -230,14 +232,14 @@ impl Driver {
         self.leaving.remove(unit);
     }
 
-    /// True if nothing stands in the engine for it.
+    /// True if the engine does not have the gang.
     pub(super) fn is_outside(&self, unit: &Key) -> bool {
         let inside = self.external_pods.gangs.get(unit).map(|state| state.inside);
         inside.unwrap_or_default() == Inside::No
     }
 }
 
-/// True if the engine is to have the pods that hold a node by a journal in that phase.
+/// True if the engine has the pods that hold a node in this phase of the journal.
 const fn holds_pods(phase: PodGroupPhase) -> bool {
     matches!(
         phase,

@@ -1,5 +1,5 @@
-//! What the pods of an external gang are told, each once for each reason, and its PodGroup's
-//! status.
+//! Writes conditions of the pods of an external gang, each reason once, and the status of its
+//! PodGroup.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -16,56 +16,55 @@ use crate::gang::external;
 use crate::gang::external::{Unit, plan};
 use crate::gang::key::Key;
 
-/// How long what mostly passes by itself must have been the same before it is said: pods come one
-/// after the other, and their claims after them.
+/// How long a reason that mostly passes by itself must stay the same before it is written: pods
+/// come one after the other, and their claims after them.
 const SETTLES: Duration = Duration::from_secs(2);
-/// How long a pod is told nothing else: a reason that comes and goes must not become a stream of
-/// writes. What never is the same for long is said that often, too.
+/// Least time between two conditions of a pod, so that a reason that comes and goes does not become
+/// a stream of writes. A reason that never settles is written that often, too.
 const AGAIN: Duration = Duration::from_secs(10);
-/// Pods that could not be told are told again after that, doubled each time, so often. So it is
-/// for those of a gang that is told one reason after the other: each costs a write for each pod.
+/// How often the pause is doubled after failed writes, and for a gang whose reason changes again
+/// and again: each change costs a write per pod.
 const DOUBLED: u32 = 5;
-/// The longest such pause. A gang of which the same has been said for so long is quiet.
+/// The longest pause. A gang whose reason has not changed for so long is quiet.
 const QUIET: Duration = AGAIN.saturating_mul(1 << DOUBLED);
 
-/// What is kept of what the pods of one gang are told.
+/// State of the conditions written to the pods of one gang.
 #[derive(Debug, Default)]
 pub(super) struct Telling {
-    /// What each was told last, by uid.
+    /// Last condition of each pod, by uid.
     pub(super) told: HashMap<String, Told>,
-    /// The one task that tells them: its number, and what it says.
+    /// The one task that writes conditions: its number, and what it writes.
     pub(super) under_way: Option<(u64, Certificate)>,
-    /// How often in a row some could not be told.
+    /// Tasks in a row that failed for some pods.
     misses: u32,
-    /// How often pods have been told another reason than before, without a quiet while between.
+    /// How often the reason has changed without a quiet time between.
     pub(super) changes: u32,
-    /// The last such reason. Those that are told the same later, as each may be, are no further
-    /// change.
+    /// The last such reason. Pods that get the same reason later do not count as a change.
     changed_to: Option<Reason>,
-    /// When something else was to be said last than what pods had been told.
+    /// When a reason was last due that differed from the pods' conditions.
     restless: Option<Instant>,
-    /// What is to be said once it can be.
+    /// Explanation to write later.
     unsaid: Option<Certificate>,
-    /// What may pass by itself.
+    /// Explanation that may pass by itself.
     settling: Option<Settling>,
-    /// What the status of the PodGroup was given last, and when.
+    /// Reason last written to the PodGroup's status, and when.
     pub(super) noted: Option<(Reason, Instant)>,
 }
 
 #[derive(Debug)]
 pub(super) struct Told {
-    /// Nothing, of one that could not be told.
+    /// Empty for a pod whose condition could not be written.
     pub(super) words: String,
-    /// It is told nothing else before.
+    /// The pod gets no other condition before.
     next: Instant,
 }
 
 #[derive(Debug)]
 struct Settling {
     message: String,
-    /// It is said then, if it is so still.
+    /// Written then, if it is still the same.
     at: Instant,
-    /// Something is said by then.
+    /// Something is written by then.
     latest: Instant,
     said: bool,
 }
@@ -75,8 +74,8 @@ fn after(now: Instant, wait: Duration) -> Instant {
 }
 
 impl Telling {
-    /// How long pods that are told now are told nothing else. `is_change`: some were told another
-    /// reason before.
+    /// Pause until pods that are written now may get another condition. `is_change`: some pods had
+    /// another reason before.
     fn pause(&mut self, reason: Reason, is_change: bool) -> Duration {
         if is_change && self.changed_to.replace(reason) != Some(reason) {
             self.changes = self.changes.saturating_add(1).min(DOUBLED);
@@ -84,7 +83,7 @@ impl Telling {
         AGAIN.saturating_mul(1 << self.changes)
     }
 
-    /// Something else is to be said than what pods have been told.
+    /// Notes that a reason is due that differs from the pods' conditions.
     fn stirs(&mut self, now: Instant) {
         let since = self.restless.replace(now);
         if since.is_some_and(|since| now.duration_since(since) >= QUIET) {
@@ -94,8 +93,8 @@ impl Telling {
     }
 }
 
-/// What pods are told. How many are there is said by the PodGroup alone: each of them would have to
-/// be told anew whenever one comes or goes.
+/// Message of the pods' conditions. Only the PodGroup shows how many pods are missing: otherwise
+/// each pod would be written again whenever another comes or goes.
 fn words_for_pods(unit: &Key, certificate: &Certificate) -> String {
     match external::unit(unit) {
         Some(Unit::Group(group)) if certificate.reason == Reason::MembersMissing => format!(
@@ -107,20 +106,20 @@ fn words_for_pods(unit: &Key, certificate: &Certificate) -> String {
 }
 
 impl Telling {
-    /// What was to be said is so no more.
+    /// Drops an explanation that no longer holds.
     pub(super) fn forget(&mut self) {
         self.unsaid = None;
     }
 }
 
 impl Driver {
-    /// Says why pods have no node.
+    /// Shows why pods have no node.
     pub(in super::super) fn say_to_external_pods(&mut self, unit: &Key, certificate: Certificate) {
-        // What was to be said later is old by now.
+        // A delayed explanation is outdated now.
         if let Some(state) = self.external_pods.gangs.get_mut(unit) {
             state.telling.unsaid = None;
         }
-        // Why the last try failed has been said, and that it is tried again is no news.
+        // The reason of the failure has been shown already, and the retry is not worth a write.
         if certificate.reason == Reason::BackingOff {
             return;
         }
@@ -130,7 +129,7 @@ impl Driver {
         );
         let is_said = match passes && !self.has_settled(unit, &certificate.message) {
             true => false,
-            // Both, whatever comes of the one.
+            // Both run, whatever the first returns.
             false => {
                 self.tell_external_pods(unit, &certificate) & self.note_waiting(unit, &certificate)
             }
@@ -141,7 +140,7 @@ impl Driver {
         }
     }
 
-    /// What was put off is said, if it is so still: nothing else has been said since.
+    /// Writes a delayed explanation. Any newer one would have replaced it.
     pub(super) fn say_what_is_left(&mut self, unit: &Key) {
         let state = self.external_pods.gangs.get_mut(unit);
         if let Some(certificate) = state.and_then(|state| state.telling.unsaid.take()) {
@@ -149,7 +148,7 @@ impl Driver {
         }
     }
 
-    /// Tells those pods that have not been told. False: some are to be told later.
+    /// Writes the condition of pods that do not have it yet. False: some are written later.
     fn tell_external_pods(&mut self, unit: &Key, certificate: &Certificate) -> bool {
         let reason = certificate.reason;
         let words = format!("{reason}: ");
@@ -158,7 +157,7 @@ impl Driver {
             .filter(|(_, pod)| pod.waits() && pod.gates().next().is_none())
             .collect();
         if matches!(external::unit(unit), Some(Unit::Group(_))) {
-            // Those that are placed one by one are told what is said of them.
+            // Pods that are placed singly get their own explanation.
             waiting.retain(|(pod, _)| {
                 !self
                     .external_pods
@@ -174,13 +173,13 @@ impl Driver {
             .or_default()
             .telling;
         if telling.under_way.is_some() {
-            // It is said once that has ended.
+            // Written once that task has ended.
             return false;
         }
         let there: HashSet<&str> = waiting.iter().map(|(_, pod)| pod.uid.as_str()).collect();
         telling.told.retain(|uid, _| there.contains(uid.as_str()));
         let now = Instant::now();
-        // Of one that could not be told nobody knows what it shows.
+        // The condition of a pod whose write failed is unknown.
         let is_change = |told: &Told| !told.words.is_empty() && told.words != words;
         if telling.told.values().any(is_change) {
             telling.stirs(now);
@@ -199,7 +198,7 @@ impl Driver {
                 later = Some(later.map_or(next, |later| later.min(next)));
                 continue;
             }
-            // By a leader before us.
+            // Written by an earlier leader.
             let shown = pod.told.as_ref();
             let is_shown = shown.is_some_and(|(_, told)| told.starts_with(&words));
             if told.is_some() || !is_shown {
@@ -227,7 +226,7 @@ impl Driver {
                 );
             let unit = unit.clone();
             tokio::spawn(async move {
-                // Of one that panics nobody knows whom it has told.
+                // If the task panicked, any of the writes may have failed.
                 let missed = task.await.unwrap_or(all);
                 context.tell(Feed::Told(unit, number, missed));
             });
@@ -235,7 +234,7 @@ impl Driver {
         later.is_none()
     }
 
-    /// Pods have been told, but for these: they are told again, after a while that grows.
+    /// Handles the result of a task: `missed` are written again, after a growing pause.
     pub(in super::super) fn were_told(&mut self, unit: &Key, number: u64, missed: &[String]) {
         let Some(state) = self.external_pods.gangs.get_mut(unit) else {
             return;
@@ -261,8 +260,8 @@ impl Driver {
         self.say_what_is_left(unit);
     }
 
-    /// True once a message has been the same for a while, or some have come one after the other for
-    /// longer.
+    /// True once a message has been the same for a while, or messages have changed for longer than
+    /// [`AGAIN`].
     fn has_settled(&mut self, unit: &Key, message: &str) -> bool {
         let now = Instant::now();
         let state = self.external_pods.gangs.entry(unit.clone()).or_default();
@@ -289,7 +288,7 @@ impl Driver {
         said
     }
 
-    /// The status of the PodGroup says why. False: it is to say so later.
+    /// Writes the reason to the PodGroup's status. False: it is written later.
     fn note_waiting(&mut self, unit: &Key, certificate: &Certificate) -> bool {
         let Some(Unit::Group(group)) = external::unit(unit) else {
             return true;
@@ -315,7 +314,7 @@ impl Driver {
             return true;
         };
         if state.task.is_some() {
-            // The journal is being written: it says so afterwards.
+            // The journal is being written: the reason follows.
             return false;
         }
         let now = Instant::now();

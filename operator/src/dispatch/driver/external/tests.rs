@@ -81,7 +81,7 @@ impl Scene {
         self.watched.apply(Key::of(&pod.metadata), pod);
     }
 
-    /// What is new is heard, and decided on.
+    /// Handles pending events, and lets the engine decide.
     fn decide(&mut self) {
         let mut touched = BTreeSet::new();
         for feed in self.driver.heard.take() {
@@ -148,7 +148,7 @@ impl Scene {
         told.values().map(|told| told.words.clone()).collect()
     }
 
-    /// What is new is decided on, but for what has come of tasks: those find no API server.
+    /// Like [`Self::decide`], but drops results of tasks, which fail without an API server.
     fn decide_unanswered(&mut self) {
         let mut touched = BTreeSet::new();
         for feed in self.driver.heard.take() {
@@ -268,7 +268,7 @@ async fn what_was_bound_before_we_led_counts_though_its_group_is_gone() {
     assert_eq!(scene.used(), (4, 0));
 }
 
-/// Nobody is safe from preemption by deleting the PodGroup: a gang without one is none.
+/// Deleting the PodGroup protects no pod from preemption: without it there is no gang.
 #[tokio::test]
 async fn each_pod_of_a_gang_whose_group_goes_holds_its_place_by_itself() {
     let mut scene = Scene::new();
@@ -296,7 +296,7 @@ async fn each_pod_of_a_gang_whose_group_goes_holds_its_place_by_itself() {
     assert_eq!(inside(&scene), [Inside::No, Inside::Placed]);
 }
 
-/// Of a gang that has a limit by the account of one pod, the first pod's account says nothing.
+/// A limit of one pod's account counts the whole gang, whatever account its first pod has.
 #[tokio::test]
 async fn a_limit_of_an_account_is_one_for_all_of_the_gang() {
     let mut scene = Scene::new();

@@ -1,5 +1,5 @@
-//! What is written for an external gang: the rest of its plan, that it has its place, that pods of
-//! it go, and that nothing is left.
+//! Writes for an external gang: the rest of its plan, its adoption, the deletion of its pods, and
+//! the end of its rollback.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use crate::gang::key::Key;
 use crate::gang::observed::ExternalPods as Pods;
 
 impl Driver {
-    /// Carries out the plan of the journal.
+    /// Continues the plan in the journal.
     pub(super) fn go_on_with_external_pods(
         &mut self,
         unit: &Key,
@@ -32,7 +32,7 @@ impl Driver {
         self.stay_unless_asked(unit);
         let mut claims = BTreeMap::new();
         for (name, pod) in pods {
-            // Of those that are bound, the claims were.
+            // A bound pod has no stored spec, and its claims are bound.
             if let Some(Ok(spec)) = &pod.spec {
                 claims.insert(name.clone(), asks::claims(name, spec));
             }
@@ -56,15 +56,16 @@ impl Driver {
         });
     }
 
-    /// The pods are bound, and no journal says so: it does from now on.
+    /// Writes a journal for bound pods that have none.
     ///
-    /// They count where they did: what the PodGroup says now, nobody has asked about.
+    /// The pods keep the queue and the priority with which they were bound, because policies have
+    /// not judged what the PodGroup says now.
     pub(super) fn adopt_external_pods(&mut self, unit: &Key, group: &PodGroup, pods: &Pods) {
         let ours = || {
             let all = pods.values();
             all.filter(|pod| pod.counts_with_its_gang().is_some())
         };
-        // Nor do they begin anew: how long they are no victims is not told by a PodGroup.
+        // The adoption does not renew the time in which the gang cannot be preempted.
         let since = ours().filter_map(|pod| pod.created).min();
         let until = since.and_then(|since| since.saturating_add(journal::PLAN_TIME).ok());
         let adopted = Plan {
@@ -98,7 +99,7 @@ impl Driver {
         });
     }
 
-    /// Nothing is left of a plan: what its claims were to be bound with is free again.
+    /// Nothing is left of the plan: the volumes that its claims were given are taken back.
     pub(super) fn clear_external_pods(
         &mut self,
         unit: &Key,

@@ -7,8 +7,7 @@ use crate::dispatch::find_asks;
 use crate::gang::observed::{SlimClaim, SlimStorageClass};
 
 impl Scene {
-    /// What is said of the pod "p", which has an ephemeral volume "scratch". None: it is to be
-    /// placed.
+    /// Why the pod "p", which has an ephemeral volume "scratch", waits. None: it can be placed.
     fn asked(&self) -> Option<(Reason, String)> {
         let context = self.driver.committer.context();
         let pod = context.cache.external_pods.get(&key("p")).unwrap();

@@ -271,7 +271,7 @@ async fn who_joins_did_not_begin_to_wait_before_its_gang_had_its_place() {
     assert_eq!(asks.unwrap().submitted, placed);
 }
 
-/// The label is the user's. What stands on a pod since it was bound says whose part it is.
+/// Users can change the label. Only the annotation from the binding shows the pod's gang.
 #[tokio::test]
 async fn a_label_that_is_changed_makes_nothing_part_of_a_gang() {
     let mut scene = Scene::new();

@@ -4,7 +4,7 @@ use super::*;
 use crate::gang::fixtures;
 
 impl Scene {
-    /// What comes is decided on until this is so.
+    /// Handles events until `is_so` holds.
     async fn hear_until(&mut self, is_so: impl Fn(&Self) -> bool) {
         let heard = tokio::time::timeout(std::time::Duration::from_secs(60), async {
             while !is_so(self) {

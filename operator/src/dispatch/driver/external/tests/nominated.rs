@@ -58,8 +58,8 @@ impl Scene {
     }
 }
 
-/// Whoever asks again for each look asks the API server for budgets all the while that the other
-/// takes to stop.
+/// If each look asked again, the API server would be asked for budgets until the victim has
+/// stopped.
 #[tokio::test]
 async fn its_place_is_kept_until_they_have_left() {
     let mut scene = Scene::full();
@@ -89,7 +89,7 @@ async fn its_place_is_kept_until_they_have_left() {
     assert_eq!(scene.used(), (4, 0));
 }
 
-/// Nobody wanted it any more while budgets were asked: nobody was told to leave.
+/// The nomination was withdrawn while the budgets were read, so no victim was asked to leave.
 #[tokio::test]
 async fn a_place_that_nobody_was_told_of_is_sought_anew() {
     let mut scene = Scene::full();
@@ -99,7 +99,7 @@ async fn a_place_that_nobody_was_told_of_is_sought_anew() {
     assert!(scene.is_busy(&unit), "budgets are asked");
 }
 
-/// Policies that have come meanwhile do not let it in.
+/// A new policy refuses the pod meanwhile.
 #[tokio::test]
 async fn who_is_let_in_no_more_makes_nobody_leave() {
     let mut scene = Scene::full();

@@ -1,4 +1,4 @@
-//! Whom external pods have leave.
+//! Victims of external pods.
 
 use super::*;
 

@@ -73,25 +73,25 @@ impl Scene {
         Self::promised(PODS.map(|name| member(name, json!({}), json!({}))))
     }
 
-    /// What makes room has left.
+    /// The victim stops.
     fn has_left(&mut self) {
         Sink::<SlimPod>::delete(self.watched.as_ref(), &key("low"), "low");
         self.decide();
     }
 
-    /// That they are there is no news to a leader who begins.
+    /// A new leader gets no event for pods that exist already.
     fn unheard(&mut self) {
         let _ = self.driver.heard.take();
     }
 }
 
-/// The place is by the quota of the queue that it was found in.
+/// The place counts against the quota of the queue in which it was found.
 #[tokio::test]
 async fn a_place_in_one_queue_is_none_in_another() {
     for (queue, is_asked, inside, used) in [
         ("default", false, Inside::Placed, 4),
         ("elsewhere", false, Inside::No, 0),
-        // Also where it was asked about before it named the other.
+        // The same after the request was found and the queue changed.
         ("elsewhere", true, Inside::No, 0),
     ] {
         let mut scene = Scene::alike();
@@ -131,7 +131,7 @@ async fn nobody_is_told_to_leave_for_a_place_in_another_queue() {
     }
 }
 
-/// What told them apart, or tells them now, may be the very pod that has left.
+/// The pods may have differed, or may differ now, only because of the pod that has left.
 #[tokio::test]
 async fn the_place_is_theirs_whatever_tells_its_pods_apart_by_now() {
     for selector in [json!({}), json!({"disk": "fast"})] {
@@ -145,7 +145,7 @@ async fn the_place_is_theirs_whatever_tells_its_pods_apart_by_now() {
     }
 }
 
-/// A limit that is new counts what has its place once others have left.
+/// A new limit counts a gang whose victims have left.
 #[tokio::test]
 async fn a_limit_that_came_meanwhile_counts_it() {
     let mut scene = Scene::alike();
@@ -160,7 +160,7 @@ async fn a_limit_that_came_meanwhile_counts_it() {
     assert_eq!(drawn(&scene), [4]);
 }
 
-/// Of one that came, or is lower, since it was promised its place it is not let in any more.
+/// A limit that is new, or lower since the nomination, keeps the gang out.
 #[tokio::test]
 async fn a_limit_that_it_does_not_fit_into_by_now_keeps_it_out() {
     for (max, inside, used) in [(4, Inside::Placed, 4), (3, Inside::Waiting, 0)] {

@@ -1,5 +1,5 @@
-//! What pods are told, and how often. Tasks that write get no answer: what has come of them is said
-//! by the test.
+//! Conditions of pods, and how often they are written. Writes have no API server here: the test
+//! reports their results.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::gang::Certificate;
 const SECOND: Duration = Duration::from_secs(1);
 
 impl Scene {
-    /// The words that pods of the gang were told last, by uid, and none where that failed.
+    /// Conditions last written to the gang's pods, by uid. Empty after a failed write.
     fn words(&self, unit: &Key) -> Vec<(String, String)> {
         let told = self.driver.external_pods.gangs[unit].telling.told.iter();
         let mut told: Vec<_> = told
@@ -84,7 +84,7 @@ async fn a_reason_that_comes_and_goes_is_no_stream_of_writes() {
     scene.driver.say_what_is_left(&unit);
     assert_eq!(scene.words(&unit), told(&[("p", "InsufficientCapacity: ")]));
     assert!(scene.told_all_but(&unit, &[]));
-    // What was so for a moment is not told at all.
+    // A reason that held only for a moment is not written.
     scene.say(&unit, Reason::QuotaExceeded, "why");
     scene.say(&unit, Reason::InsufficientCapacity, "why");
     tokio::time::advance(10 * SECOND).await;
@@ -119,12 +119,12 @@ async fn a_reason_that_comes_and_goes_for_ever_is_told_ever_more_seldom() {
         }
     }
     assert_eq!(waits, [10, 20, 40, 80, 160, 320, 320, 320]);
-    // What is said last is told in the end, once.
+    // The last reason is written in the end, once.
     tokio::time::advance(290 * SECOND).await;
     scene.driver.say_what_is_left(&unit);
     assert!(scene.told_all_but(&unit, &[]));
     assert_eq!(scene.words(&unit), told(&[("p", "QuotaExceeded: ")]));
-    // It has been quiet for a while: one change is told at once again, and the next soon.
+    // After a quiet time a change is written at once again, and the next one soon.
     tokio::time::advance(320 * SECOND).await;
     scene.say(&unit, Reason::InsufficientCapacity, "why");
     assert!(scene.told_all_but(&unit, &[]));
@@ -181,7 +181,7 @@ async fn who_could_not_be_told_is_told_again_ever_more_seldom() {
     assert!(!scene.told_all_but(&unit, &[]), "it has been told");
 }
 
-/// What is said while pods are being told waits for that, and the last of it is told.
+/// Reasons that come while a task writes are delayed, and only the last is written.
 #[tokio::test(start_paused = true)]
 async fn one_task_at_a_time_tells_the_pods_of_a_gang() {
     let mut scene = Scene::new();
@@ -213,7 +213,7 @@ async fn one_task_at_a_time_tells_the_pods_of_a_gang() {
     assert_eq!(scene.words(&unit), told(&both));
 }
 
-/// Somebody makes and deletes pods: none of the others is told anything anew.
+/// Pods that come and go cause no write to the others.
 #[tokio::test(start_paused = true)]
 async fn how_many_are_missing_is_said_by_the_group_and_not_by_each_pod() {
     let mut scene = Scene::new();
