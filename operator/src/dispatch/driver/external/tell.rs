@@ -261,7 +261,7 @@ impl Driver {
     }
 
     /// True once a message has been the same for a while, or messages have changed for longer than
-    /// [`AGAIN`].
+    /// `AGAIN`.
     fn has_settled(&mut self, unit: &Key, message: &str) -> bool {
         let now = Instant::now();
         let state = self.external_pods.gangs.entry(unit.clone()).or_default();
