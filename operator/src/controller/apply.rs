@@ -1,7 +1,6 @@
-//! The fourth step: the children, in the order in which they must exist. What
-//! is not there is created by POST, so that a foreign object is never adopted;
-//! what differs in what we own is put right by a merge patch, so that what is
-//! no longer wanted goes too.
+//! The fourth step: the children, in the order in which they must exist. A missing child is created
+//! by POST, so that a foreign object is never adopted. A child whose owned fields differ is
+//! corrected by a merge patch, which also removes fields that are no longer wanted.
 
 mod external_secrets;
 mod framework;
@@ -29,7 +28,7 @@ use crate::dispatch::{is_owned, is_there};
 use crate::gang::Held;
 use crate::gang::key::Key;
 
-/// Makes the children what they should be. Some: a foreign object is in the way.
+/// Brings the children to their desired state. Some: a foreign object is in the way.
 pub(super) async fn children(
     commands: &Commands,
     cache: &Cache,
@@ -49,7 +48,7 @@ pub(super) async fn children(
         uid: seen.uid(),
         build,
     };
-    // Side by side: none needs another, and no pod is created before all are there.
+    // Concurrently: no child needs another, and no pod is created before all of them exist.
     let (service, policy, hosts, secret, group, external) = tokio::join!(
         place.child(key, || compiled.service(), &cache.services),
         place.child(key, || compiled.network_policy(), &cache.network_policies),
@@ -62,7 +61,7 @@ pub(super) async fn children(
     Ok(service?.or(policy?).or(hosts?).or(group?).or(external?))
 }
 
-/// Where the children of one job go.
+/// Identity of one job for its children.
 struct Place<'a> {
     commands: &'a Commands,
     key: &'a Key,
@@ -71,7 +70,7 @@ struct Place<'a> {
 }
 
 impl Place<'_> {
-    /// One child, of this name. `A` is the form in which it is watched.
+    /// Brings one child of this name to its desired state. `A` is the form in which it is watched.
     async fn child<K, A>(
         &self,
         key: &Key,
@@ -101,7 +100,7 @@ impl Place<'_> {
             return Ok(Some(in_the_way(&kind, self.key, key, live.meta())));
         }
         if live.meta().deletion_timestamp.is_some() {
-            // It is created again once it is gone: its deletion brings us back here.
+            // The child is created again once it is gone: its deletion triggers a reconciliation.
             return Ok(None);
         }
         let version = live.meta().resource_version.clone().unwrap_or_default();
@@ -117,7 +116,7 @@ impl Place<'_> {
             return Ok(None);
         };
         info!(job = %self.key, %kind, "drift of a child is put right");
-        // Of the very version that was compared: what changes meanwhile is looked at again.
+        // The patch names the compared version, so a concurrent change makes it fail.
         let metadata = patch.entry("metadata").or_insert_with(|| json!({}));
         if let Some(metadata) = metadata.as_object_mut() {
             metadata.insert("uid".to_owned(), json!(live.meta().uid));
@@ -132,8 +131,9 @@ impl Place<'_> {
                 &Value::Object(patch),
             )
             .await?;
-        // Whatever the API server and its webhooks make of what we want stays
-        // as it is, until someone changes it: we do not fight with them.
+        // The result is accepted as it is, even if the API server or a webhook has changed the
+        // patch. Another patch follows only after another change, so that the operator does not
+        // fight with webhooks.
         let version = put_right
             .meta()
             .resource_version
@@ -159,8 +159,7 @@ impl Place<'_> {
             .await;
         match created {
             Ok(object) => Ok(Made::New(object)),
-            // The watch is late, or does not show what has lost our label, or
-            // a foreign object is there: look which.
+            // The watch is late, the object has lost our label, or it is a foreign object: read it.
             Err(WriteError::AlreadyExists(message) | WriteError::Conflict(message)) => {
                 let there = self.commands.get(namespace, &key.name).await?;
                 there
@@ -172,14 +171,14 @@ impl Place<'_> {
     }
 }
 
-/// What a create has come to.
+/// Result of a create.
 enum Made<A> {
     New(A),
-    /// One of that name was there.
+    /// An object of that name existed.
     Before(Arc<A>),
 }
 
-/// What is to be said where an object of a child's name is not the job's.
+/// Explains that an object of a child's name is not the job's.
 fn in_the_way(kind: &str, job: &Key, key: &Key, meta: &ObjectMeta) -> Held {
     let name = &key.name;
     let owner = meta
@@ -206,8 +205,8 @@ fn in_the_way(kind: &str, job: &Key, key: &Key, meta: &ObjectMeta) -> Held {
     Held::blocked(Reason::NameConflict, message)
 }
 
-/// Removes what an ended job has made, in the reverse order. Pods are the scheduler's;
-/// its key, which we may not delete, goes with the job.
+/// Removes the children of an ended job in reverse order. The scheduler deletes pods. The key,
+/// which the operator may not delete, goes with the job.
 pub(super) async fn remove(
     commands: &Commands,
     cache: &Cache,

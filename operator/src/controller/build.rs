@@ -25,32 +25,32 @@ use crate::gang::quota;
 use crate::gang::quota::JobLimits;
 use crate::gang::unsupported;
 
-/// What a job is compiled with and judged by, beside itself.
+/// Surroundings with which a job is compiled and judged.
 #[derive(Clone, Copy)]
 pub(crate) struct Around<'a> {
-    /// Its queue.
+    /// Queue of the job.
     pub(crate) queue: &'a TrainingQueue,
-    /// The amounts for each GPU that its queue and the queues above it state.
+    /// Amounts per GPU that its queue and the queues above it state.
     pub(crate) queue_resources: &'a QueueResources,
-    /// Its PriorityClass.
+    /// PriorityClass of the job.
     pub(crate) class: Option<&'a str>,
-    /// Its priority.
+    /// Priority of the job.
     pub(crate) priority: i32,
-    /// Labels of its namespace.
+    /// Labels of the job's namespace.
     pub(crate) namespace_labels: &'a BTreeMap<String, String>,
-    /// The Services of its namespace that it names.
+    /// Services of its namespace that the job names.
     pub(crate) services: &'a BTreeMap<String, Service>,
-    /// Its RuntimeProfile.
+    /// RuntimeProfile of the job.
     pub(crate) profile: Option<&'a Arc<Profile>>,
-    /// The stage that it is at, from 1.
+    /// Current stage, from 1.
     pub(crate) stage: u32,
-    /// The policies that decide. None: they have not been read yet.
+    /// Policies in force. None: they have not been read yet.
     pub(crate) policies: Option<&'a Policies>,
-    /// The quota policies that limit it, and their version.
+    /// Quota policies, and their version.
     pub(crate) quotas: (u64, &'a QuotaPolicies),
-    /// Who had submitted it when it got its place, where nobody can say any more.
+    /// Requester in the plan of the job's place, used when no stamp names one.
     pub(crate) was_of: Option<&'a str>,
-    /// What is known of the job beside its spec.
+    /// Facts about the job's submission.
     pub(crate) submission: Submission<'a>,
 }
 
@@ -68,10 +68,10 @@ impl Around<'_> {
         resolve(job, profile, self.queue_name(), self.queue_resources)
     }
 
-    /// What the job becomes.
+    /// Compiles the job.
     ///
     /// # Errors
-    /// If a Service that it names is not there.
+    /// If a Service that the job names does not exist.
     pub(crate) fn compile(
         &self,
         job: ResolvedJob,
@@ -91,18 +91,19 @@ impl Around<'_> {
         Ok(compile(job, surroundings.at_stage(self.stage), settings))
     }
 
-    /// How much of it: what quota policies say of the job.
+    /// Judges the job by the quota policies.
     pub(crate) fn limit(&self, compiled: &CompiledJob) -> Verdict {
         let (labels, queue) = (self.namespace_labels, &self.queue.spec);
         quota::judge(self.quotas.1, compiled, labels, queue, self.whose())
     }
 
-    /// Whose job it is for quota policies.
+    /// User to whom quota policies count the job.
     fn whose(&self) -> Option<&str> {
         whose(self.submission.requester, self.was_of)
     }
 
-    /// Whether it may, and what is decided about each of its demands.
+    /// Judges the job by the policies: whether it may run, with the decision on each of its
+    /// demands.
     pub(crate) fn authorize(
         &self,
         compiled: CompiledJob,
@@ -116,10 +117,10 @@ impl Around<'_> {
         )
     }
 
-    /// What comes of all that is decided: the job, if it may run.
+    /// The job, if all decisions allow it.
     ///
     /// # Errors
-    /// The first reason why it does not.
+    /// The first reason why the job may not run.
     pub(crate) fn settle(
         &self,
         outcome: Result<AuthorizedJob, NotAuthorized>,
@@ -129,7 +130,7 @@ impl Around<'_> {
         unusable(self.quotas.1).map_or(Ok(job), Err)
     }
 
-    /// What would be decided if somebody else had submitted it.
+    /// The decision as if another requester had submitted the job.
     pub(crate) fn decide_for(&self, requester: &Requester, compiled: &CompiledJob) -> JobDecision {
         let facts = self.facts(compiled.job().namespace());
         let submission = Submission {
@@ -139,7 +140,7 @@ impl Around<'_> {
         decide_job(self.policies, compiled, &facts, &submission)
     }
 
-    /// The same at another stage, in the first attempt that it can have.
+    /// The same at another stage, in the first attempt that the stage can have.
     pub(crate) fn at(&self, stage: u32) -> Self {
         let before = i64::from(stage.saturating_sub(self.stage));
         let submission = Submission {
@@ -177,8 +178,8 @@ fn resolve(
     })
 }
 
-/// What the job was compiled into when it was planned, if it can still be told: by the plan's own
-/// queue and priority, and only if the very same comes out. It was authorized then.
+/// Compiles the job with the queue and priority of its plan. None: the result differs from what was
+/// planned and authorized then.
 pub(super) fn planned(
     job: ValidatedJob,
     plan: &Plan,
@@ -204,8 +205,8 @@ fn whose<'a>(requester: Option<&'a Requester>, was_of: Option<&'a str>) -> Optio
     requester.map(|r| r.user.as_str()).or(was_of)
 }
 
-/// The limits of now that a job draws on that has its place, though nobody can compile it any
-/// more. None: it has no place, or its namespace has not been shown and those of before stay.
+/// The current limits of a placed job that does not compile any more. None: the job has no place,
+/// or its namespace is not known and its earlier limits stay.
 pub(super) fn held_limits(seen: &Surrounded) -> Option<JobLimits> {
     let place = seen.place()?;
     let (version, quotas) = (seen.quotas.0, &seen.quotas.1);
@@ -219,26 +220,26 @@ pub(super) fn held_limits(seen: &Surrounded) -> Option<JobLimits> {
     })
 }
 
-/// What a job comes to.
+/// Result of building a job.
 pub(super) struct Outcome {
-    /// What policies have decided. None: they were not asked.
+    /// Decision of the policies. None: they were not evaluated.
     pub(super) decided: Option<Decided>,
-    /// What its stage of now becomes, or why it stands still.
+    /// The current stage as authorized, or why it stands still.
     pub(super) result: Result<AuthorizedJob, Held>,
-    /// Why a later stage could not run: nothing of it starts then, and what runs goes on.
+    /// Why a later stage could not run. Then no new stage starts, and a running one continues.
     pub(super) later: Option<Later>,
 }
 
 /// Why a later stage of a job could not run.
 #[derive(Clone, Debug)]
 pub(crate) struct Later {
-    /// As it is said of the job.
+    /// As the job's status shows it.
     pub(crate) held: Held,
-    /// What policies have decided about that stage, if they were asked.
+    /// Decision of the policies on that stage, if they were evaluated.
     pub(super) told: Option<PolicyVerdict>,
 }
 
-/// What the job becomes, and what policies have decided, if it is valid.
+/// Builds the job, with the decision of the policies if the job is valid.
 pub(super) fn outcome(seen: &Surrounded, settings: &Arc<Settings>) -> Outcome {
     let stands_still = |held| Outcome {
         decided: None,
@@ -266,8 +267,8 @@ pub(super) fn outcome(seen: &Surrounded, settings: &Arc<Settings>) -> Outcome {
     }
 }
 
-/// What the job becomes, if all that it names is there and policy allows it, and what policies
-/// have decided.
+/// Compiles and authorizes the job: the result if all objects that it names exist and policies
+/// allow it, and the decision of the policies.
 fn authorized(
     job: ResolvedJob,
     around: &Around<'_>,
@@ -280,7 +281,7 @@ fn authorized(
     };
     let verdict = around.limit(&compiled);
     let whose = around.whose().map(str::to_owned);
-    // By a stamp that may be forged nobody is let in, and nobody is stopped for want of one.
+    // A stamp that may be forged never allows a job, and its absence never evicts one.
     let evicts = seen.policies.as_ref().is_some_and(|p| p.evict());
     let doubt = seen.doubt.as_ref().filter(|_| evicts);
     let believed = doubt.map(|doubt| around.decide_for(&doubt.named, &compiled));
@@ -308,7 +309,8 @@ fn authorized(
     (Some(decided), result)
 }
 
-/// Why a later stage of the job could not run: to know it once the first is done would be late.
+/// Why a later stage of the job could not run. Found out now, because after the first stage it
+/// would be too late.
 pub(crate) fn later(
     job: &ResolvedJob,
     around: &Around<'_>,
@@ -323,7 +325,7 @@ pub(crate) fn later(
     })
 }
 
-/// Why a stage could not run, and what policies say of it.
+/// Why a stage could not run, and the decision of the policies on it.
 fn held_at(
     job: &ResolvedJob,
     around: &Around<'_>,
@@ -336,12 +338,13 @@ fn held_at(
     let verdict = around.limit(&compiled);
     let (decision, outcome) = around.authorize(compiled);
     let told = decision.status(&outcome);
-    // A quota policy that is unusable holds the stage of now: of a later one it says no more.
+    // An unusable quota policy holds the current stage, so it is not reported again for a later
+    // one.
     let held = may(outcome, &verdict).err()?;
     Some((held, Some(told)))
 }
 
-/// The job, if nothing about it is denied.
+/// The job, if it is not denied.
 fn may(
     outcome: Result<AuthorizedJob, NotAuthorized>,
     verdict: &Verdict,
@@ -352,14 +355,15 @@ fn may(
     held.map_or(Ok(job), Err)
 }
 
-/// What asks for more than it could ever have is refused until the job or a policy changes.
+/// A job that asks for more than its limits ever allow is refused until the job or a policy
+/// changes.
 fn over(denied: &[Refusal]) -> Option<Held> {
     let denied: Vec<_> = denied.iter().map(ToString::to_string).collect();
     let is_any = !denied.is_empty();
     is_any.then(|| Held::refused(Reason::QuotaPolicyExceeded, denied.join("; ")))
 }
 
-/// While there is a quota policy that nobody can read, nothing starts: it may be meant for it.
+/// An unreadable quota policy may apply to any job, so nothing starts while there is one.
 fn unusable(quotas: &QuotaPolicies) -> Option<Held> {
     let (name, why) = quotas.unusable().first()?;
     let message = format!("quota policy {name:?} does not take effect: {why}");
@@ -393,21 +397,21 @@ fn in_its_queue(seen: &Surrounded) -> Result<Around<'_>, Held> {
     })
 }
 
-/// Characters that are told of the name of who asks.
+/// Characters of the requester's name that the status shows.
 const NAME_TOLD: usize = 256;
 
 /// Labels of an object that has none.
 pub(crate) static NO_LABELS: BTreeMap<String, String> = BTreeMap::new();
 
-/// What policies have decided about a job.
+/// Decision of the policies on a job.
 #[derive(Clone, Debug)]
 pub(super) struct Decided {
-    /// As its status tells it.
+    /// As the job's status shows it.
     pub(super) told: PolicyVerdict,
-    /// What is denied, by the id of each policy that forbids it.
+    /// Denied demands, by the id of the policy that forbids them.
     pub(super) forbidden: BTreeMap<String, (Enforcement, String)>,
-    /// What it is stopped for if it runs. None: nothing.
+    /// Why the job is evicted if it runs. None: no policy evicts it.
     pub(super) violated: Option<Violated>,
-    /// The limits that it draws on.
+    /// Limits that the job draws on.
     pub(super) limits: Arc<JobLimits>,
 }

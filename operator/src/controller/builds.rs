@@ -1,5 +1,5 @@
-//! What jobs were built into, kept while nothing that went into it changes. A
-//! job is looked at many times for each time that its spec changes.
+//! Builds of jobs, kept while none of their inputs changes. A job is reconciled far more often than
+//! its spec changes.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -19,10 +19,10 @@ use super::{build, validate};
 use crate::gang::Held;
 use crate::gang::key::Key;
 
-/// What a job is to be built from.
+/// Inputs from which a job has to be built.
 pub(super) struct Unbuilt {
     inputs: Inputs,
-    /// When those had been read.
+    /// When the inputs had been read.
     read_at: Instant,
 }
 
@@ -39,15 +39,15 @@ struct Inputs {
     requester: Option<Requester>,
     doubt: Option<Doubt>,
     attempt: i64,
-    /// Version of the policies that decide about it.
+    /// Version of the policies that decide on the job.
     policies: Option<String>,
-    /// Version of the quota policies, and whose job it was when it got its place.
+    /// Version of the quota policies, and the requester in the job's plan.
     quotas: (u64, Option<String>),
     services: BTreeMap<String, Service>,
     profile: Result<Option<Arc<Profile>>, Held>,
 }
 
-/// Name, uid and generation: of an object whose status does not matter.
+/// Name, uid and generation of an object whose status does not matter.
 type Object = (Option<String>, Option<String>, Option<i64>);
 
 impl Inputs {
@@ -71,7 +71,8 @@ impl Inputs {
             policies: seen.policies.as_ref().map(|p| p.version(seen.namespace())),
             quotas: (
                 seen.quotas.0,
-                // Asked where nobody else can tell: else each place would be another input.
+                // Only if no stamp names the requester: otherwise each place would change the
+                // inputs.
                 seen.place()
                     .filter(|_| seen.requester.is_none())
                     .and_then(|plan| plan.requester.clone()),
@@ -82,34 +83,34 @@ impl Inputs {
     }
 }
 
-/// What a job was built into.
+/// Result of building a job.
 pub(super) struct Build {
     inputs: Inputs,
-    /// When those had been read.
+    /// When the inputs had been read.
     pub(super) read_at: Instant,
-    /// The job with all that it becomes, or why it stands still.
+    /// The job with its children, or why it stands still.
     pub(super) result: Result<Arc<AuthorizedJob>, Held>,
     /// Why a later stage could not run: nothing starts.
     pub(super) later: Option<Later>,
-    /// What policies have decided. None: they were not asked.
+    /// Decision of the policies. None: they were not evaluated.
     pub(super) decided: Option<Decided>,
-    /// What its children are kept as while it has pods, though nothing new may start: what it was
-    /// built into last, or was planned as.
+    /// State that the children keep while the job has pods, even if it may not start any more: the
+    /// last build, or the plan.
     kept: Option<Kept>,
-    /// The objects that it becomes, with their hashes; whether they are ready is left open.
+    /// The children with their hashes. Their readiness is filled in later.
     pub(super) objects: Vec<CompiledObject>,
-    /// What its pods cannot start without, each with the field that names it.
+    /// Objects that the pods need to start, each with the field that names it.
     pub(super) needs: BTreeMap<Need, String>,
-    /// Resource versions of the children that were found to be as they should, by kind and name.
+    /// Resource versions of the children that were found correct, by kind and name.
     pub(super) checked: Mutex<BTreeMap<(String, Arc<str>), String>>,
 }
 
-/// What the children of a job that has pods are to be.
+/// The compiled result that the children of a job with pods keep.
 #[derive(Clone)]
 enum Kept {
-    /// As it was built last.
+    /// The last build.
     Built(Arc<AuthorizedJob>),
-    /// As it was planned, by an operator before this one.
+    /// The plan of an earlier operator.
     Planned(Arc<CompiledJob>),
 }
 
@@ -123,7 +124,7 @@ impl Kept {
 }
 
 impl Build {
-    /// The profile that the job is compiled with, or was when it got its place.
+    /// The profile with which the job is compiled, or was compiled when it was placed.
     pub(super) fn profile(&self, seen: &Surrounded) -> Option<JobProfile> {
         match &self.result {
             Ok(job) if !is_of_another_profile(job, seen) => profile(job.compiled()),
@@ -132,12 +133,12 @@ impl Build {
         }
     }
 
-    /// What the job's children are to be. None: they are left as they are.
+    /// The compiled result for the job's children. None: they are left as they are.
     pub(super) fn children(&self, seen: &Surrounded) -> Option<&CompiledJob> {
         match &self.result {
-            // Of an operator before this one: what it compiled nobody can tell any more.
+            // An earlier operator compiled it, with a profile that is not known any more.
             Ok(job) if is_of_another_profile(job, seen) => None,
-            // Nothing of it starts.
+            // No pod of the job starts.
             Ok(_) if self.later.is_some() && !seen.has_pods() => None,
             Ok(job) => Some(job.compiled()),
             Err(_) => {
@@ -147,8 +148,7 @@ impl Build {
         }
     }
 
-    /// True if it is refused, and nothing of it runs: what it would read of stores is not
-    /// for it.
+    /// True if the job is refused and has no pods: it must not read from secret stores.
     pub(super) fn is_refused(&self, seen: &Surrounded) -> bool {
         let later = self.later.as_ref().map(|later| &later.held);
         let mut held = self.result.as_ref().err().into_iter().chain(later);
@@ -156,8 +156,7 @@ impl Build {
     }
 }
 
-/// True if the gang has its place, and had it with another profile than it would be
-/// compiled with now.
+/// True if the gang is placed, and was compiled with another profile than now.
 fn is_of_another_profile(job: &AuthorizedJob, seen: &Surrounded) -> bool {
     let compiled = job.compiled();
     let planned = seen.place().filter(|_| seen.is_placed());
@@ -168,7 +167,7 @@ fn is_of_another_profile(job: &AuthorizedJob, seen: &Surrounded) -> bool {
             .is_some_and(|told| Some(told) != profile(compiled).as_ref())
 }
 
-/// The profile that a job is compiled with, as its status tells it.
+/// The profile with which a job is compiled, as its status shows it.
 pub(super) fn profile(compiled: &CompiledJob) -> Option<JobProfile> {
     compiled.profile().map(|profile| JobProfile {
         name: profile.name().to_owned(),
@@ -183,11 +182,11 @@ pub(super) struct Builds {
 }
 
 impl Builds {
-    /// The job's build of before, if nothing has changed. What has its place keeps the profile
-    /// that it was built with: another is for the next attempt.
+    /// The job's last build, if its inputs have not changed. A placed job keeps the profile with
+    /// which it was built: another one is for the next attempt.
     ///
     /// # Errors
-    /// With what it is to be built from ([`Builds::make`]).
+    /// The inputs for a new build ([`Builds::make`]).
     pub(super) fn known(
         &self,
         key: &Key,
@@ -210,7 +209,7 @@ impl Builds {
         }
     }
 
-    /// Builds the job. That may take long, where its policies are many.
+    /// Builds the job. This takes long if there are many policies.
     pub(super) fn make(
         &self,
         key: &Key,
@@ -252,7 +251,7 @@ impl Builds {
         build
     }
 
-    /// The build, made here if there is none.
+    /// The build, made if it does not exist.
     #[cfg(test)]
     pub(super) fn of(
         &self,
@@ -264,7 +263,7 @@ impl Builds {
             .unwrap_or_else(|unbuilt| self.make(key, *unbuilt, seen, settings))
     }
 
-    /// The job is gone, or has ended.
+    /// Forgets a job that is gone or has ended.
     pub(super) fn forget(&self, key: &Key) {
         self.builds.lock().remove(key);
     }
@@ -306,7 +305,7 @@ fn objects(job: &AuthorizedJob) -> Vec<CompiledObject> {
         list.push(object("v1", "ConfigMap", name, hash_of(&map)));
     }
     if let Some(name) = compiled.key_secret_name() {
-        // What is in it nobody can tell by it.
+        // The hash is of the name, because the operator may not read the content.
         list.push(object("v1", "Secret", &name, hash_of(&name)));
     }
     list.extend(compiled.external_secrets().iter().map(|secret| {

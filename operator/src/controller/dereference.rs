@@ -1,5 +1,5 @@
-//! The first step: all the reads. They come from what the watches have shown,
-//! which is complete before the first reconcile.
+//! The first step: all the reads. They come from the caches, which are complete before the first
+//! reconciliation.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -26,62 +26,63 @@ use crate::gang::lookup;
 use crate::gang::observed::PodView;
 use crate::gang::volumes::Volumes;
 
-/// A job and what belongs to it.
+/// A job with everything that it depends on.
 pub(super) struct Surrounded {
-    /// The job, with the task groups of the stage that it is at.
+    /// The job, with the task groups of its current stage.
     pub(super) job: Arc<TrainingJob>,
-    /// The job as it stands in the cluster, with those of all stages.
+    /// The job as it is in the cluster, with the task groups of all stages.
     pub(super) whole: Arc<TrainingJob>,
-    /// Labels of its namespace. None: the watch has not shown it, and an absent label says nothing.
+    /// Labels of its namespace. None: the watch has not shown it, which does not mean that it has
+    /// none.
     pub(super) namespace_labels: Option<BTreeMap<String, String>>,
-    /// Its namespace is going: nothing can be created in it any more.
+    /// Its namespace is terminating, and no object can be created in it.
     pub(super) namespace_terminating: bool,
-    /// Its queue, by name, or why there is none.
+    /// Its queue, or why it has none.
     pub(super) queue: Result<Arc<TrainingQueue>, Held>,
-    /// The amounts for each GPU that its queue and the queues above it state; while it has its
-    /// place, those that it was placed with.
+    /// Amounts per GPU that its queue and the queues above it state. A placed job keeps those with
+    /// which it was placed.
     pub(super) queue_resources: QueueResources,
-    /// The queue that it was placed in, if that is there.
+    /// The queue in which it was placed, if that exists.
     pub(super) placed_in: Option<Arc<TrainingQueue>>,
-    /// Its PriorityClass, by name, and the priority, or why there is none.
+    /// Its PriorityClass and priority, or why it has none.
     pub(super) priority: Result<(Option<String>, i32), Held>,
-    /// By its PriorityClass it waits without having others leave.
+    /// Its PriorityClass does not preempt.
     pub(super) never_preempts: bool,
-    /// Its RuntimeProfile, if it has one, or why it has not the one that it should.
+    /// Its RuntimeProfile, if it has one, or why the one that it should have is missing.
     pub(super) profile: Result<Option<Arc<Profile>>, Held>,
-    /// The policies that decide. None: they have not been read yet.
+    /// Policies in force. None: they have not been read yet.
     pub(super) policies: Option<Arc<Policies>>,
-    /// The quota policies, and their version.
+    /// Quota policies, and their version.
     pub(super) quotas: (u64, Arc<QuotaPolicies>),
-    /// Who submitted it, if that is known.
+    /// Requester of the job, if known.
     pub(super) requester: Option<Requester>,
-    /// Why the stamp that it bears says nothing of that.
+    /// Why the job's stamp is not trusted.
     pub(super) doubt: Option<Doubt>,
-    /// The Services of its namespace that it names.
+    /// Services of its namespace that the job names.
     pub(super) services: BTreeMap<String, Service>,
-    /// Where the volumes of the claims are that it mounts, or why it has none.
+    /// Nodes that the volumes of its claims allow, or why there are none.
     pub(super) volumes: Result<Volumes, Held>,
-    /// Its PodGroup, if one of that name is there.
+    /// The PodGroup of its name, if that exists.
     pub(super) pod_group: Option<Arc<PodGroup>>,
     /// Pods of its name.
     pub(super) pods: Arc<Pods>,
-    /// Claims of its pods' own that wait to be told where their pod is.
+    /// Ephemeral claims of its pods that need the pod's node.
     pub(super) asks: Vec<Ask>,
     /// Why it waits.
     pub(super) certificate: Option<Certificate>,
 }
 
-/// A stamp that is not believed.
+/// A stamp that is not trusted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Doubt {
-    /// Whom it names.
+    /// Requester that the stamp names.
     pub(super) named: Requester,
-    /// Why it is not believed.
+    /// Why the stamp is not trusted.
     pub(super) why: String,
 }
 
 impl Surrounded {
-    /// Who submitted it is not known after all.
+    /// Marks the requester as not trusted.
     pub(super) fn doubt(&mut self, why: String) {
         self.doubt = self.requester.take().map(|named| Doubt { named, why });
     }
@@ -96,63 +97,63 @@ impl Surrounded {
         self.job.metadata.namespace.as_deref().unwrap_or_default()
     }
 
-    /// The attempt that the job is at, or about to make.
+    /// Number of the current attempt, or of the next one before it starts.
     pub(super) fn attempt(&self) -> i64 {
         let status = self.job.status.as_ref();
         status.and_then(|status| status.attempt).unwrap_or(1)
     }
 
-    /// The stage that it is at, from 1.
+    /// Current stage, from 1.
     pub(super) fn stage(&self) -> u32 {
         stage(&self.job)
     }
 
-    /// The profile that its status names.
+    /// The profile that the job's status names.
     pub(super) fn told_profile(&self) -> Option<&JobProfile> {
         self.job.status.as_ref()?.profile.as_ref()
     }
 
-    /// Its PodGroup, if one is known.
+    /// The PodGroup of the job, if it is known.
     pub(super) fn own_group(&self) -> Option<&PodGroup> {
         own_group(self.pod_group.as_deref(), self.uid())
     }
 
-    /// The journal. None: nothing stands in it yet, or no PodGroup of the job's is known.
+    /// The journal. None: it is empty, or the job's PodGroup is not known.
     pub(super) fn journal(&self) -> Option<&PodGroupStatus> {
         self.own_group()?.status.as_ref()
     }
 
-    /// The plan of the place that the gang has, or is getting.
+    /// The plan of the place that the gang has or is getting.
     pub(super) fn place(&self) -> Option<&Plan> {
         self.own_group().and_then(place)
     }
 
-    /// True if the attempt of now has its place, or is getting it.
+    /// True if the current attempt has its place or is getting it.
     pub(super) fn is_placed(&self) -> bool {
         self.place()
             .is_some_and(|plan| plan.attempt == self.attempt())
     }
 
-    /// True if pods of this attempt are being created, and its claims bound before.
+    /// True if pods of this attempt are being created, or their claims are being bound.
     pub(super) fn is_committing(&self) -> bool {
         let phase = self.journal().and_then(|journal| journal.phase);
         self.is_placed() && phase == Some(PodGroupPhase::Committing)
     }
 
-    /// Where the volumes are that it mounts. Where nobody can say, no node will do.
+    /// Nodes that its volumes allow. If they are not known: no node.
     pub(super) fn volumes_or_nowhere(&self) -> Volumes {
         let profile = self.profile.as_ref().ok().and_then(|p| p.as_deref());
         let nowhere = |_: &Held| claims::nowhere(&self.job.spec, profile.map(Profile::spec));
         self.volumes.as_ref().cloned().unwrap_or_else(nowhere)
     }
 
-    /// True if a place of this attempt is written down, though others may have to leave it first.
+    /// True if the journal has a place for this attempt, even if victims have to leave it first.
     pub(super) fn is_planned(&self) -> bool {
         let plan = self.journal().and_then(|journal| journal.plan.as_ref());
         plan.is_some_and(|plan| plan.attempt == self.attempt())
     }
 
-    /// True if pods of the job are there, or may be at any moment.
+    /// True if pods of the job exist, or may exist at any moment.
     pub(super) fn has_pods(&self) -> bool {
         let phase = self.journal().and_then(|journal| journal.phase);
         let holds = phase.is_some_and(|phase| phase != PodGroupPhase::Pending);
@@ -166,7 +167,7 @@ impl Surrounded {
     }
 }
 
-/// Reads everything that the job's fate depends on.
+/// Reads everything on which the job depends.
 pub(super) fn job(cache: &Cache, key: &Key, whole: Arc<TrainingJob>) -> Surrounded {
     let job = of_its_stage(&whole);
     let namespace = cache.namespaces.get(&Key::new("", &key.namespace));
@@ -231,13 +232,13 @@ pub(super) fn job(cache: &Cache, key: &Key, whole: Arc<TrainingJob>) -> Surround
     }
 }
 
-/// The stage that a job is at, from 1.
+/// Current stage of a job, from 1.
 fn stage(job: &TrainingJob) -> u32 {
     let status = job.status.as_ref();
     status.map_or(1, TrainingJobStatus::stage_number)
 }
 
-/// The job with the task groups of the stage that it is at.
+/// The job with the task groups of its current stage.
 fn of_its_stage(whole: &Arc<TrainingJob>) -> Arc<TrainingJob> {
     match whole.spec.of_stage(stage(whole)) {
         Cow::Borrowed(_) => whole.clone(),
@@ -249,12 +250,12 @@ fn of_its_stage(whole: &Arc<TrainingJob>) -> Arc<TrainingJob> {
     }
 }
 
-/// The PodGroup, if it is the job's of that uid.
+/// The PodGroup, if the job of that uid owns it.
 fn own_group<'a>(group: Option<&'a PodGroup>, uid: &str) -> Option<&'a PodGroup> {
     group.filter(|g| is_owned(*g, uid))
 }
 
-/// The plan of the place that the gang has, or is getting.
+/// The plan of the place that the gang has or is getting.
 fn place(group: &PodGroup) -> Option<&Plan> {
     let journal = group.status.as_ref()?;
     let has_it = matches!(
@@ -264,8 +265,8 @@ fn place(group: &PodGroup) -> Option<&Plan> {
     journal.plan.as_ref().filter(|_| has_it)
 }
 
-/// The journal and the pods as of one moment: pods that go are the journal's
-/// doing only if it says so, and those that it names are there only once they are.
+/// Reads the journal and the pods as of one moment. Otherwise a pod's deletion, or its absence,
+/// could be compared with an older or newer journal.
 fn gang(cache: &Cache, key: &Key) -> (Option<Arc<PodGroup>>, Arc<Pods>) {
     loop {
         let before = cache.pod_groups.get(key);
@@ -281,7 +282,8 @@ fn gang(cache: &Cache, key: &Key) -> (Option<Arc<PodGroup>>, Arc<Pods>) {
     }
 }
 
-/// Whose default changes while the gang has its place is counted where it was placed.
+/// A placed gang without a named queue stays in the queue where it was placed, even if the default
+/// changes.
 fn queue(
     cache: &Cache,
     key: &Key,

@@ -1,12 +1,11 @@
-//! What differs between a child as it is and as it should be. Pure.
+//! Differences between a child and its desired state. Pure.
 
 use serde_json::{Map, Value};
 
-/// The merge patch (RFC 7386) that makes a child what it should be; None if it
-/// is so. Of metadata, what others added is theirs. The spec is ours as a
-/// whole: what nobody wants there goes, but for what the API server itself
-/// fills in. Lists are replaced whole: a list that is merged by key would keep
-/// what is no longer wanted.
+/// The merge patch (RFC 7386) that brings a child to its desired state. None: there is no
+/// difference. In metadata, additions of other writers stay. The spec is owned as a whole: unwanted
+/// fields are removed, except for defaults of the API server. Lists are replaced as a whole,
+/// because a merge by key would keep unwanted items.
 pub(super) fn patch(kind: &str, actual: &Value, wanted: &Value) -> Option<Map<String, Value>> {
     let mut patch = Map::new();
     for (part, extra) in [
@@ -25,17 +24,16 @@ pub(super) fn patch(kind: &str, actual: &Value, wanted: &Value) -> Option<Map<St
     (!patch.is_empty()).then_some(patch)
 }
 
-/// What a key is that is there and not wanted.
+/// Treatment of a key that exists and is not wanted.
 #[derive(Clone, Copy)]
 enum Extra {
     Theirs,
-    /// To be removed, unless it is one of these.
+    /// Removed, unless it is one of these.
     Unwanted(&'static [&'static str]),
 }
 
-/// Fields of a spec that the API server fills in where they are not given
-/// (`pkg/apis/core/v1/defaults.go`). In NetworkPolicies and PodGroups we give
-/// all that it would.
+/// Fields of a spec that the API server sets by default (`pkg/apis/core/v1/defaults.go`).
+/// NetworkPolicies and PodGroups are written with all of them.
 fn defaulted(kind: &str) -> &'static [&'static str] {
     match kind {
         "Service" => &[
@@ -94,7 +92,7 @@ fn object(
     patch
 }
 
-/// The API server keeps nothing of an empty list or map.
+/// The API server does not store an empty list or map.
 fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null => true,

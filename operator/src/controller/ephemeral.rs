@@ -1,9 +1,9 @@
-//! The claims that come with pods: generic ephemeral volumes (KEP-1698). kube-controller-manager
-//! makes the claim once its pod is there, and nobody but whoever chose the pod's node can say where
-//! its volume is to be. A pod that has its node does not start before.
+//! Claims that come with pods: generic ephemeral volumes (KEP-1698). kube-controller-manager
+//! creates the claim once its pod exists. Only the scheduler that chose the pod's node can say
+//! where the volume has to be, and the pod does not start before.
 //!
-//! What a claim needs is read off the claim: one that bears the pod's plan and no node any more was
-//! refused by who provisions. So a new leader goes on where the last one was.
+//! The state is read from the claim: a claim with the pod's plan and without a node was rejected by
+//! the provisioner. So a new leader continues where the last one was.
 
 use std::sync::Arc;
 
@@ -25,12 +25,12 @@ use crate::gang::observed::{
 };
 use crate::gang::volumes;
 
-/// Who makes it, and who its volume, say so where they cannot.
+/// Events of the claim or of the pod say why it is not created or not provisioned.
 const WAITS: &str = "is not bound yet: its events say why, or those of the pod";
-/// Claims of one job that are written at once.
+/// Claims of one job written at once.
 const AT_ONCE: usize = 16;
 
-/// A claim whose volume is to be provisioned where its pod is.
+/// A claim whose volume has to be provisioned for its pod's node.
 #[derive(Clone, Debug)]
 pub(super) struct Ask {
     claim: Arc<SlimClaim>,
@@ -38,22 +38,22 @@ pub(super) struct Ask {
     plan: String,
 }
 
-/// How the claim of a pod's own does.
+/// State of a pod's ephemeral claim.
 #[derive(Clone, Debug)]
 enum Standing {
-    /// It is bound, and reached.
+    /// It is bound, and the node reaches its volume.
     Bound,
-    /// It waits to be told where its pod is.
+    /// It needs the node of its pod.
     Ask(Ask),
-    /// It is on its way: kube-controller-manager makes it, and somebody provisions its volume.
+    /// kube-controller-manager is creating it, or its volume is being provisioned.
     Waits,
-    /// It comes to nothing where its pod is.
+    /// It cannot be bound on its pod's node.
     Lost(String),
 }
 
-/// Looks at the claims of pods that have not begun. Gives the pods, of which those that wait for a
-/// claim say so, and which claims are to be asked for. `own`: task groups with the volumes that
-/// each of their pods has for itself.
+/// Checks the claims of pods that have not started. Returns the pods, marked as stuck if they wait
+/// for a claim, and the claims that need a node. `own`: task groups with the ephemeral volumes of
+/// each of their pods.
 pub(super) fn look(
     storage: &impl Storage,
     uid: &str,
@@ -84,7 +84,7 @@ pub(super) fn look(
         let pods = Arc::make_mut(&mut pods);
         for (name, new) in stuck {
             if let Some(pod) = pods.get_mut(&name) {
-                // What can never be is worth more than what may still come.
+                // A failure that is final replaces one that may pass.
                 let before = pod.stuck.as_ref().map(|stuck| stuck.obstacle);
                 if before.is_none_or(|before| before == Obstacle::Claim) {
                     pod.stuck = Some(Arc::new(new));
@@ -116,7 +116,7 @@ fn standing(
     };
     match claim.pod() {
         Some(owner) if owner.uid == pod.uid => {}
-        // Of the pod before, with which it goes.
+        // It belongs to the previous pod, and goes with that pod.
         Some(owner) if owner.name == pod_name => return Standing::Waits,
         _ => {
             return Standing::Lost(
@@ -173,8 +173,8 @@ fn is_reached(
     constraints.are_met_by(&node)
 }
 
-/// Says for each claim on which node its pod is. A claim that admission refuses is told of by its
-/// pod, which waits for it.
+/// Writes to each claim the node of its pod. If admission refuses the write, the waiting pod shows
+/// the claim.
 pub(super) async fn ask(
     commands: &Commands,
     context: &Context,

@@ -1,6 +1,6 @@
-//! Gangs that are stopped since a policy forbids what they run, and says `onViolation: Evict`.
+//! Evicts gangs that run something a policy with `onViolation: Evict` forbids.
 //!
-//! Only on a sure answer. What cannot be told keeps new gangs from starting; it stops none.
+//! Only a certain decision evicts. An uncertain one keeps new gangs from starting.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -16,20 +16,19 @@ use super::build::Decided;
 use super::dereference::Surrounded;
 use crate::gang::key::Key;
 
-/// Jobs that are stopped in any [`WINDOW`] at most.
+/// Jobs that are evicted in any [`WINDOW`] at most.
 const MOST: usize = 10;
-/// So that whoever has made a mistake can take it back before it has stopped everything.
+/// Gives the author of a wrong policy time to take it back before it has stopped everything.
 const WINDOW: Duration = Duration::from_secs(60);
-/// How long until it is looked again whether the cluster can be seen.
+/// How long until a blind operator checks again.
 const UNSEEN: Duration = Duration::from_secs(30);
-/// Policies that a message names.
+/// Policies that a message names at most.
 const NAMED: usize = 3;
 
-/// What is a reason to stop the job if it runs, in words, by the id of the policy.
+/// Reasons to evict the job if it runs, in words, by the id of the policy.
 pub(crate) type Evicting = BTreeMap<String, String>;
 
-/// True if what runs does what is asked about. A flavor that it might have been given is none
-/// that it has.
+/// True if the placed gang does what is asked about. A flavor counts only if the gang was given it.
 fn does(plan: &Plan, ask: &Ask) -> bool {
     match ask {
         Ask::UseFlavor(name) => plan
@@ -40,19 +39,20 @@ fn does(plan: &Plan, ask: &Ask) -> bool {
     }
 }
 
-/// What policies that evict forbid of a job, as it was built.
+/// Demands of a job, as it was built, that evicting policies forbid.
 #[derive(Clone, Debug)]
 pub(super) struct Violated {
-    /// Of the job as it is, and of the same as its stamp says where that is not believed.
+    /// Decision on the job as it is. If its stamp is not trusted, also the decision for the
+    /// requester that the stamp names.
     decisions: Vec<JobDecision>,
-    /// Hash of what it was compiled into.
+    /// Hash of the compiled job.
     compiled: String,
-    /// The profile that it was compiled with.
+    /// Profile with which the job was compiled.
     profile: Option<JobProfile>,
 }
 
 impl Violated {
-    /// None: nothing of it is a reason to stop it.
+    /// None: no demand is a reason to evict the job.
     pub(super) fn of(
         decision: JobDecision,
         believed: Option<JobDecision>,
@@ -69,7 +69,7 @@ impl Violated {
         })
     }
 
-    /// What is a reason to stop what runs: nothing, where that is not sure.
+    /// Reasons to evict the running gang. Empty if they are not certain.
     pub(super) fn evicting(&self, seen: &Surrounded) -> Evicting {
         let Some(plan) = seen.place().filter(|_| seen.is_placed()) else {
             return Evicting::new();
@@ -84,8 +84,8 @@ impl Violated {
     }
 }
 
-/// What all of these decisions say to stop the job for. They differ in who is taken for the one
-/// who submitted it.
+/// Reasons to evict the job that all decisions share. The decisions differ in the assumed
+/// requester.
 pub(crate) fn evicting(plan: &Plan, decisions: &[JobDecision]) -> Evicting {
     let mut all = decisions
         .iter()
@@ -97,7 +97,7 @@ pub(crate) fn evicting(plan: &Plan, decisions: &[JobDecision]) -> Evicting {
     })
 }
 
-/// The sentence of a job that is stopped.
+/// Message of an evicted job.
 fn told(evicting: &Evicting) -> String {
     let named = evicting.iter().take(NAMED);
     let named: Vec<_> = named
@@ -110,16 +110,16 @@ fn told(evicting: &Evicting) -> String {
     format!("stopped (onViolation: Evict): {}{more}", named.join("; "))
 }
 
-/// Jobs that have been stopped of late.
+/// Jobs that were evicted recently.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
     begun: VecDeque<(Key, Instant)>,
 }
 
 impl Pace {
-    /// Whether the job may be stopped now; else how long it has to wait. Whoever asks again
-    /// since something could not be written is not counted twice. Of a cluster of which nothing
-    /// has been seen for long none is: what forbids it may have been mended.
+    /// Admits the eviction of a job, or returns how long it has to wait. A job that asks again
+    /// after a failed write is not counted twice. No job is admitted while a watch is broken,
+    /// because the violation may have been mended.
     fn admit(&mut self, job: &Key, is_blind: bool, now: Instant) -> Result<(), Duration> {
         if is_blind {
             return Err(UNSEEN);
@@ -143,17 +143,17 @@ impl Pace {
     }
 }
 
-/// Whether a job is stopped.
+/// Eviction of a job, if it is due.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Eviction {
-    /// Why it is to be stopped now, in words.
+    /// Why the job has to be evicted now, in words.
     pub(super) now: Option<String>,
-    /// When to ask again, where it is not to be stopped yet.
+    /// When to check again, if the eviction has to wait.
     pub(super) again: Option<Timestamp>,
 }
 
 impl Controller {
-    /// Whether the job's gang is to be stopped since policies forbid what it runs.
+    /// Decides whether the job's gang is evicted because policies forbid what it runs.
     pub(super) fn eviction(
         &self,
         key: &Key,
@@ -166,7 +166,7 @@ impl Controller {
         let Some(evicting) = evicting.filter(|evicting| !evicting.is_empty()) else {
             return Eviction::default();
         };
-        // One that is suspended stops in any case, and one that is being placed is undone.
+        // A suspended job stops anyway, and a gang that is being placed is rolled back.
         let journal = seen.journal().and_then(|journal| journal.phase);
         if seen.job.spec.is_suspended() || journal != Some(PodGroupPhase::Placed) {
             return Eviction::default();

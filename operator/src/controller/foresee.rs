@@ -1,5 +1,5 @@
-//! What the controller will say of a job that is about to be stored: by the same
-//! steps, on what is known now, and without any write. For the admission webhook.
+//! Predicts what the controller will decide on a job that is about to be stored: by the same steps,
+//! from the caches, without a write. For the admission webhook.
 
 use std::sync::Arc;
 
@@ -16,17 +16,16 @@ use crate::gang::key::Key;
 use crate::gang::quota;
 use crate::gang::quota::Asked;
 
-/// What will become of a job.
+/// Prediction for a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Foreseen {
-    /// Why it will not start. None: nothing that is known keeps it.
+    /// Why the job will not start. None: no known reason.
     pub(crate) held: Option<Held>,
-    /// What policies would deny whose enforcement is Warn.
+    /// Demands denied by policies whose enforcement is Warn.
     pub(crate) warnings: Vec<String>,
 }
 
-/// What will become of the job if it is stored like this, asked for by `requester`, by these
-/// policies.
+/// Predicts the decision on the job if `requester` stores it like this, under these policies.
 pub(crate) fn foresee(
     cache: &Cache,
     job: TrainingJob,
@@ -40,7 +39,7 @@ pub(crate) fn foresee(
     }
     let is_new = status.is_none();
     let phase = status.and_then(|status| status.phase);
-    // What is suspended is not asked whether it may run, and what runs goes on.
+    // Policies do not apply to a suspended job, and a running one continues.
     let is_left_alone =
         job.spec.is_suspended() || matches!(phase, Some(JobPhase::Starting | JobPhase::Running));
     let key = Key::of(&job.metadata);
@@ -54,7 +53,8 @@ pub(crate) fn foresee(
     } = build::outcome(&seen, settings);
     let later = later.map(|later| later.held);
     let held = match result.and_then(|job| later.map_or(Ok(job), Err)) {
-        // What is stored already is the scheduler's to judge: its own share may be counted.
+        // For a stored job the scheduler decides, because the usage may include the job's own
+        // share.
         Ok(job) if is_new && !is_left_alone => {
             let limits = decided.as_ref().map(|decided| &decided.limits.draws);
             let standing = cache.quotas.standing();
@@ -64,7 +64,7 @@ pub(crate) fn foresee(
             lacks.map(|message| Held::refused(Reason::QuotaPolicyExceeded, message))
         }
         Ok(_) => None,
-        // A spec that is wrong is not worth keeping until it is resumed.
+        // An invalid spec is refused at once, not when the job is resumed.
         Err(held) if is_left_alone && !(is_new && held.reason == Reason::InvalidSpec) => {
             Some(Held::waits(held.reason, held.message))
         }

@@ -1,7 +1,6 @@
-//! The TrainingJob reconciler, one file a step: `dereference` (all the reads),
-//! `validate`, `build` (pure), `apply` (all the writes of children), `status`
-//! (all the writes of status). It never asks why it was called, keeps no state
-//! in messages, and a second pass writes nothing.
+//! The TrainingJob reconciler, one file a step: `dereference` (all the reads), `validate`, `build`
+//! (pure), `apply` (all the writes of children), `status` (all the writes of status). It does not
+//! depend on which event called it, keeps no state in messages, and a second pass writes nothing.
 
 mod apply;
 pub(crate) mod build;
@@ -63,17 +62,17 @@ use eviction::Pace;
 use references::References;
 use story::Story;
 
-/// Reconciles at once.
+/// Reconciliations at once.
 const WORKERS: usize = 16;
-/// How long jobs are not looked at since the policies have not been read.
+/// How long jobs wait at the start for the policies to be read.
 const POLICIES: Duration = Duration::from_secs(10);
-/// Least time between two status patches that only count pods anew.
+/// Least time between two status patches that only update pod counts.
 const COUNTS_EVERY: Duration = Duration::from_secs(3);
 
-/// A look that takes so long is told of.
+/// A reconciliation that takes so long is logged.
 const LONG: Duration = Duration::from_secs(30);
 
-/// Something had changed meanwhile: the next look sees it.
+/// True if an object had changed meanwhile: the next reconciliation sees it.
 fn is_behind(error: &WriteError) -> bool {
     matches!(
         error,
@@ -88,17 +87,17 @@ pub struct Controller {
     settings: Arc<Settings>,
     story: Story,
     builds: Arc<Builds>,
-    /// Until then jobs wait for the policies of their namespace to be loaded. It is set once the
-    /// cluster's policies are.
+    /// Until then jobs wait for the policies of their namespace to be loaded. Set once the
+    /// cluster's policies are loaded.
     patient_until: OnceLock<Instant>,
     references: References,
-    /// When counts were last written, by job: throttling only, nothing rests on it.
+    /// When counts were last written, by job. Only for throttling.
     counted: Mutex<HashMap<Key, Instant>>,
-    /// Jobs without any status, and since when they have been looked at.
+    /// Jobs without a status, and when they were first reconciled.
     unheard: Mutex<HashMap<Key, Instant>>,
-    /// Jobs that do not decode, of which this has been said.
+    /// Jobs that do not decode and whose status says so.
     refused: Mutex<HashMap<Key, Undecodable>>,
-    /// Jobs that policies have stopped of late.
+    /// Jobs that were evicted recently.
     pace: Mutex<Pace>,
 }
 
@@ -127,7 +126,7 @@ impl Controller {
         }
     }
 
-    /// Whether the annotation that names who submitted a job is believed, whoever writes it.
+    /// Trusts the annotation that names a job's requester, whoever writes it.
     #[must_use]
     pub fn trust_requested_by(self, trusts_requested_by: bool) -> Self {
         if trusts_requested_by {
@@ -136,7 +135,7 @@ impl Controller {
         self
     }
 
-    /// The namespaces in which it is looked whether a Secret is there before a job has a place.
+    /// Namespaces in which Secrets are checked before a job is placed.
     #[must_use]
     pub fn look_for_secrets_in(self, namespaces: Vec<String>) -> Self {
         Self {
@@ -145,8 +144,8 @@ impl Controller {
         }
     }
 
-    /// Runs until the process ends. Starts once everything has been listed, and the
-    /// policies are loaded; if they are not for long, each job says so.
+    /// Runs until the process ends. Starts once everything has been listed and the policies are
+    /// loaded. If they are not loaded in time, each job says so.
     pub async fn run(self: Arc<Self>) {
         self.context.cache.synced().await;
         self.context
@@ -209,7 +208,7 @@ impl Controller {
         }
     }
 
-    /// Says of a look that takes long that it does, again and again.
+    /// Logs again and again that a reconciliation takes long.
     async fn patiently<T>(&self, key: &Key, look: impl Future<Output = T>) -> T {
         let began = Instant::now();
         let mut look = std::pin::pin!(look);
@@ -221,7 +220,7 @@ impl Controller {
         }
     }
 
-    /// What is remembered of a job is of no use any more.
+    /// Forgets what is remembered of a job.
     fn forget(&self, key: &Key) {
         self.counted.lock().remove(key);
         self.unheard.lock().remove(key);
@@ -229,8 +228,8 @@ impl Controller {
         self.context.cache.policies.violations.forget(key);
     }
 
-    /// What the job is built into, of what was seen. None: it is being built, off the workers of
-    /// the runtime, and looked at again once that is done.
+    /// The build of the job. None: it is being built on another thread, and the job is reconciled
+    /// again afterwards.
     fn build(&self, key: &Key, mut seen: Surrounded) -> Option<(Surrounded, Arc<Build>)> {
         if let Some(patience) = self.awaits_policies(&seen) {
             self.context.work.add_after(key.clone(), patience);
@@ -255,8 +254,8 @@ impl Controller {
     }
 
     /// How long a job still waits, after a start, for the policies of its namespace to be loaded.
-    /// The wait keeps a gang that is being committed from being undone. None: they are loaded, or
-    /// the time is over and the job says so.
+    /// The wait keeps a gang that is being committed from being rolled back. None: they are loaded,
+    /// or the time is over and the job says so.
     fn awaits_policies(&self, seen: &Surrounded) -> Option<Duration> {
         let policies = seen.policies.as_ref()?;
         let left = self
@@ -266,7 +265,7 @@ impl Controller {
         (!policies.is_loaded(seen.namespace())).then_some(left)
     }
 
-    /// One pass over one job. Gives the time to look again.
+    /// One pass over one job. Returns the time of the next pass.
     async fn reconcile(&self, key: &Key) -> Result<Option<Timestamp>, WriteError> {
         let seen = match self.context.cache.job(key) {
             Some(Seen::Job(job)) => {
@@ -296,8 +295,8 @@ impl Controller {
             return Ok(None);
         }
         if seen.job.metadata.deletion_timestamp.is_some() || seen.namespace_terminating {
-            // The garbage collector removes what has our owner reference, and
-            // the namespace's end everything.
+            // The garbage collector removes the children by their owner reference, and the end of
+            // the namespace removes everything.
             self.context.tell(Feed::Wish(key.clone(), None));
             return Ok(None);
         }
@@ -307,7 +306,7 @@ impl Controller {
             .as_ref()
             .is_some_and(TrainingJobStatus::has_ended);
         if ended {
-            // It may stay for long, and there may be many: nothing is kept of it.
+            // Ended jobs may be many and stay for long, so their state is dropped.
             self.forget(key);
         }
         // An ended job is not judged again.
@@ -328,7 +327,7 @@ impl Controller {
         match children.and_then(|conflict| asked.map(|()| conflict)) {
             Ok(conflict) => self.conclude(key, &seen, build.as_deref(), conflict).await,
             Err(error) => {
-                // What passes with the next try is nothing to tell of.
+                // The first failure is not reported: it may pass with the next try.
                 if self.context.work.has_failed(key)
                     && let Some(missing) = hindrance::of(&error)
                 {

@@ -1,5 +1,4 @@
-//! What is written about RuntimeProfiles: whether jobs can be compiled with them,
-//! and why not, for who writes them.
+//! Status of RuntimeProfiles: whether jobs can be compiled with them, and if not, why.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +17,7 @@ use crate::gang::lookup;
 use crate::gang::lookup::KnownProfile;
 use crate::gang::patch;
 
-/// Time between two looks.
+/// Time between two rounds.
 const EVERY: Duration = Duration::from_secs(2);
 /// Longest message of a condition.
 const MESSAGE: usize = 8_000;
@@ -30,7 +29,7 @@ pub async fn keep_profile_status(cache: Arc<Cache>, commands: Commands) {
         let all = cache.profiles.all();
         for (name, profile) in &all {
             match write(&cache, &commands, name, profile, &all).await {
-                // The watch brings the newer version, and the next look is soon.
+                // The watch brings the newer version before the next round.
                 Ok(()) | Err(WriteError::Conflict(_) | WriteError::NotFound(_)) => {}
                 Err(WriteError::Transient(error) | WriteError::Unanswered(error)) => {
                     debug!(profile = name, %error, "its status was not written");
@@ -67,7 +66,7 @@ async fn write(
     Ok(())
 }
 
-/// What is said of a profile, beside all that there are.
+/// The status of a profile among all profiles.
 fn status(
     profile: &KnownProfile,
     all: &BTreeMap<String, KnownProfile>,
@@ -118,7 +117,7 @@ mod tests {
         (name.to_owned(), object.into())
     }
 
-    /// Whether it is ready, the reason and the message.
+    /// Status, reason and message of the condition `Ready`.
     fn said(name: &str, all: &BTreeMap<String, KnownProfile>) -> (String, String, String) {
         let status = status(&all[name], all, Timestamp::UNIX_EPOCH);
         assert_eq!(status.observed_generation, Some(3));

@@ -1,6 +1,6 @@
-//! What is written about queues: how many jobs wait and hold a place, and
-//! whether the queue is active. Gathered, so that a queue through which a
-//! thousand jobs go is written now and then and not a thousand times.
+//! Status of queues: how many jobs wait and how many hold a place, and whether the queue is active.
+//! Changes are collected, so that a thousand jobs passing through a queue do not cost a thousand
+//! writes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,17 +26,17 @@ use crate::gang::engine;
 use crate::gang::key::Key;
 use crate::gang::patch;
 
-/// Time between two looks.
+/// Time between two rounds.
 const EVERY: Duration = Duration::from_secs(2);
-/// The condition that Kueue's users know.
+/// The condition that Kueue users know.
 const ACTIVE: &str = "Active";
-/// Users may have made up some of the usage.
+/// Users may have invented a part of the usage.
 const DEGRADED: &str = "Degraded";
 
 /// Writes the status of queues until the process ends.
 pub async fn keep_queue_status(context: Arc<Context>, commands: Commands) {
     context.cache.synced().await;
-    // What was said of queues that do not decode.
+    // Queues that do not decode and whose status says so.
     let mut told = BTreeMap::new();
     loop {
         tokio::time::sleep(EVERY).await;
@@ -52,7 +52,7 @@ pub async fn keep_queue_status(context: Arc<Context>, commands: Commands) {
             };
             let bypassed_by = bypasses.get(name).map_or(&[][..], Vec::as_slice);
             match write(&context.cache, &commands, &queue, (report, bypassed_by)).await {
-                // The watch brings the newer version, and the next look is soon.
+                // The watch brings the newer version before the next round.
                 Ok(()) | Err(WriteError::Conflict(_) | WriteError::NotFound(_)) => {}
                 Err(WriteError::Transient(error) | WriteError::Unanswered(error)) => {
                     debug!(queue = name, %error, "its status was not written");
@@ -63,7 +63,7 @@ pub async fn keep_queue_status(context: Arc<Context>, commands: Commands) {
     }
 }
 
-/// Namespaces that pass a quota, by the queue without quota that they may use.
+/// Namespaces that evade a quota, by the queue without quota that they may use.
 fn bypasses(cache: &Cache) -> BTreeMap<String, Vec<String>> {
     static NO_LABELS: BTreeMap<String, String> = BTreeMap::new();
     let namespaces = cache.namespaces.all();
@@ -91,7 +91,7 @@ async fn write(
     after
         .conditions
         .extend(degraded(queue, cache.guards.problem(), now));
-    // What is remembered follows from the rest and the time: alone it is no news.
+    // The past usage follows from the other fields and the time, so it alone is no reason to write.
     after.internal.clone_from(&before.internal);
     if before == after {
         return Ok(());
@@ -111,9 +111,9 @@ async fn write(
     Ok(())
 }
 
-/// Says of each queue that does not decode that it does not, once for each
-/// change of it. The API server refuses its status where the stored spec breaks
-/// a rule of today: that is not tried again.
+/// Writes to the status of each queue that does not decode that it does not, once for each change
+/// of it. The API server refuses the status if the stored spec breaks a newer rule: then the write
+/// is not repeated.
 async fn tell_of_undecodable(
     cache: &Cache,
     commands: &Commands,
@@ -139,7 +139,7 @@ async fn tell_of_undecodable(
     told.retain(|name, _| undecodable.contains_key(name));
 }
 
-/// Says of a queue that does not decode that it does not.
+/// Writes to the status of a queue that it does not decode.
 async fn refuse(commands: &Commands, name: &str, queue: &Undecodable) -> Result<(), WriteError> {
     let message = format!("the object does not decode: {}", queue.error);
     let patch = json!({"metadata": {"uid": queue.uid}, "status": {"conditions": [Condition {
@@ -238,8 +238,7 @@ fn degraded(queue: &TrainingQueue, problem: Option<String>, now: Timestamp) -> O
     })
 }
 
-/// The flavors of the queue that do not exist, and whether that leaves a group of
-/// resources without any.
+/// The queue's flavors that do not exist, and whether a resource group has no other flavors.
 fn undefined(queue: &TrainingQueue, is_there: impl Fn(&str) -> bool) -> (BTreeSet<&str>, bool) {
     let mut undefined = BTreeSet::new();
     let mut useless = false;
@@ -252,10 +251,10 @@ fn undefined(queue: &TrainingQueue, is_there: impl Fn(&str) -> bool) -> (BTreeSe
     (undefined, useless)
 }
 
-/// Namespaces that a message names.
+/// Namespaces that a message names at most.
 const NAMED: usize = 3;
 
-/// The message of a queue without quota that these namespaces may use.
+/// Message for a queue without quota that these namespaces may use.
 fn bypassed(by: &[String]) -> String {
     let names: Vec<String> = by
         .iter()
@@ -272,7 +271,7 @@ fn bypassed(by: &[String]) -> String {
     )
 }
 
-/// Which ResourceFlavors are to be created.
+/// Message that names the ResourceFlavors to create.
 fn missing(flavors: &BTreeSet<&str>) -> String {
     let names: Vec<String> = flavors.iter().map(|name| format!("{name:?}")).collect();
     format!(
@@ -281,7 +280,7 @@ fn missing(flavors: &BTreeSet<&str>) -> String {
     )
 }
 
-/// Adds what is remembered of the queue.
+/// Adds the past usage of the queue.
 fn remember(status: &mut QueueStatus, report: &QueueReport) {
     let Some(memory) = &report.memory else { return };
     let at = Timestamp::from_millisecond(memory.at.as_millis());
@@ -296,7 +295,7 @@ fn remember(status: &mut QueueStatus, report: &QueueReport) {
         .collect();
 }
 
-/// What is held, without the pods, which nobody asks about unless they are limited.
+/// The usage of the queue. Pods are left out unless they are limited.
 fn usage(standing: &QueueStanding) -> impl Iterator<Item = FlavorUsage> {
     let shown = standing
         .lines
@@ -313,7 +312,7 @@ fn usage(standing: &QueueStanding) -> impl Iterator<Item = FlavorUsage> {
     })
 }
 
-/// To three digits: it changes all the time, and a change is a write.
+/// Rounded to three digits, because the share changes all the time and each change costs a write.
 pub(crate) fn share(share: f64) -> String {
     if share.is_finite() {
         format!("{share:.3}")
@@ -382,7 +381,7 @@ mod tests {
         let requests: Vec<_> = heard.try_iter().collect();
         assert_eq!(requests.len(), 2, "{requests:?}");
         for request in &requests {
-            // Of the very queue that does not decode, and no later one of its name.
+            // The patch names the queue that does not decode, not a later one of its name.
             assert!(request.contains(r#""metadata":{"uid":"u"}"#), "{request}");
         }
         context.cache.undecodable_queues.write().clear();

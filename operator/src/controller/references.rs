@@ -1,6 +1,6 @@
-//! The ConfigMaps, ServiceAccounts and Secrets that a job's pods need: whether they are there
-//! is asked when it matters, and nothing of them is kept. To watch them all would be to hold
-//! every ConfigMap of the cluster.
+//! Checks that the ConfigMaps, ServiceAccounts and Secrets that a job's pods need exist. The API
+//! server is asked on demand and no object is kept, because a watch would hold every ConfigMap of
+//! the cluster.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -16,26 +16,26 @@ use trellis_compiler::Need;
 use crate::dispatch::commands::{Commands, WriteError};
 use crate::gang::Held;
 
-/// How long that one is there is not asked again.
+/// How long a positive answer is reused.
 const FRESH: Duration = Duration::from_secs(30);
-/// How long that one is not there is not asked again.
+/// How long a negative answer is reused.
 const MISSING: Duration = Duration::from_secs(3);
-/// Answers that are kept.
+/// Answers kept at most.
 const MOST: usize = 4096;
 
 /// An object of a namespace.
 type Named = (Arc<str>, Need);
 
-/// What was answered, by namespace and object.
+/// Answers of the API server, by namespace and object.
 #[derive(Debug, Default)]
 pub(super) struct References {
     answers: Mutex<HashMap<Named, (Instant, bool)>>,
-    /// Namespaces in which Secrets are looked for.
+    /// Namespaces in which Secrets are checked.
     secrets_in: BTreeSet<String>,
 }
 
 impl References {
-    /// Secrets are looked for in these namespaces alone.
+    /// Secrets are checked in these namespaces only.
     pub(super) fn with_secrets_of(namespaces: impl IntoIterator<Item = String>) -> Self {
         Self {
             secrets_in: namespaces.into_iter().collect(),
@@ -43,8 +43,7 @@ impl References {
         }
     }
 
-    /// Why the job waits for the first that is not there. None: all are, as far as anybody
-    /// can tell.
+    /// Why the job waits for the first missing object. None: no object is known to be missing.
     pub(super) async fn missing(
         &self,
         commands: &Commands,
@@ -75,7 +74,7 @@ impl References {
             Need::Secret(name) => commands.exists::<Secret>(namespace, name).await,
             Need::ServiceAccount(name) => commands.exists::<ServiceAccount>(namespace, name).await,
         };
-        // Who may not look cannot tell: the kubelet will.
+        // Without the right to look, the object counts as present: the kubelet will report it.
         let there = asked.unwrap_or_else(|error: WriteError| {
             debug!(%namespace, ?need, %error, "whether it is there is not known");
             true

@@ -1,5 +1,5 @@
-//! The Secrets of a job that are kept outside the cluster: whether each is there, or why
-//! the job waits. What the ExternalSecret itself says is taken: no Secret is read.
+//! Checks that the Secrets of a job that come from an external store exist. Only the status of each
+//! ExternalSecret is read, never a Secret.
 
 use trellis_api::{Reason, names};
 use trellis_compiler::CompiledJob;
@@ -9,11 +9,11 @@ use crate::dispatch::is_owned;
 use crate::gang::Held;
 use crate::gang::key::Key;
 
-/// What is said where the cluster does not know the kind.
+/// Message for a cluster without the kind ExternalSecret.
 const NOT_INSTALLED: &str = "the cluster does not know ExternalSecret (external-secrets.io/v1): \
      install External Secrets Operator, or name a Secret that is there";
 
-/// Why the first of the job's Secrets that is not there is not. None: all are.
+/// Why the job's first missing Secret is missing. None: all exist.
 pub(super) fn missing(cache: &Cache, job: &Key, compiled: &CompiledJob) -> Option<Held> {
     let secrets = compiled.job().spec().secrets.iter().enumerate();
     let mut stored = secrets.filter(|(_, secret)| secret.store.is_some());
@@ -34,7 +34,7 @@ pub(super) fn missing(cache: &Cache, job: &Key, compiled: &CompiledJob) -> Optio
     Some(Held::waits(Reason::SecretNotReady, message))
 }
 
-/// What keeps an ExternalSecret of the job of that uid from being ready. None: it is.
+/// Why an ExternalSecret of the job of that uid is not ready. None: it is ready.
 pub(super) fn problem(cache: &Cache, key: &Key, uid: &str) -> Option<String> {
     let object = cache.external_secrets.objects.get(key);
     match object.filter(|object| is_owned(object.as_ref(), uid)) {

@@ -1,5 +1,5 @@
-//! The last step: what is written about the job, and then what is wanted of
-//! its gang. In this order: an attempt counts once it is written.
+//! The last step: writes the job's status, and then sends the wish for its gang. In this order,
+//! because an attempt counts once it is written.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,18 +32,18 @@ use crate::gang::observed::PodPhase;
 use crate::gang::patch;
 use crate::gang::{Run, Wish};
 
-/// How often an object that is in a job's way is looked at: that it is gone is
-/// not shown where its kind is watched by label.
+/// How often a foreign object in a job's way is checked. Its deletion causes no event if its kind
+/// is watched by label.
 const LOOK_AT_FOREIGN: SignedDuration = SignedDuration::from_secs(15);
 
-/// How often it is asked whether what a job's pods need is there: nobody watches it.
+/// How often missing objects of a job's pods are checked, because no watch shows them.
 const LOOK_FOR_MISSING: SignedDuration = SignedDuration::from_secs(10);
 
-/// Changed pods that the status of a job names.
+/// Changed pods that the status of a job names at most.
 const PODS_TOLD: usize = 5;
 
-/// How long a job may be without any status: the scheduler answers within
-/// milliseconds, and a gang that is placed at once costs no write for its waiting.
+/// How long a job may be without a status. The scheduler answers within milliseconds, so a gang
+/// that is placed at once costs no write for its waiting.
 const UNHEARD: SignedDuration = SignedDuration::from_secs(5);
 
 impl Controller {
@@ -60,7 +60,7 @@ impl Controller {
         let look_at_foreign = conflict
             .is_some()
             .then(|| now.saturating_add(LOOK_AT_FOREIGN).unwrap_or(now));
-        // Of what has its place nothing stops for what comes after it.
+        // A later stage does not stop a placed gang.
         let later = build.and_then(|build| build.later.as_ref());
         let later = later.filter(|_| !seen.is_planned());
         let stands = match (conflict, build.map(|b| &b.result)) {
@@ -161,7 +161,7 @@ impl Controller {
                         None => told,
                     });
                 }
-                // What it would be asked about is not there any more.
+                // The demands that the policies judged are not known any more.
                 None if build.is_some() && !seen.has_pods() => said.policy = None,
                 None => {}
             }
@@ -173,7 +173,7 @@ impl Controller {
                 let attempt = said.attempt.unwrap_or(1);
                 said.compiled = compiled(&self.context.cache, key, build, job, seen, attempt);
                 if said.has_ended() {
-                    // What still runs is being stopped, and nobody looks again.
+                    // Running pods are being stopped, and the status is not written again.
                     let up = said.pods.is_some_and(|p| p.succeeded == p.total);
                     let pods = said.compiled.iter_mut().filter(|o| o.kind == "Pod");
                     pods.for_each(|entry| entry.ready &= up);
@@ -188,7 +188,7 @@ impl Controller {
             }
         }
         let plan_attempt = journal.plan.as_ref().map(|p| p.attempt);
-        // Another attempt is another question to the policies: what is written has it asked.
+        // Each attempt needs a new policy decision: the written attempt triggers it.
         let is_of_now = |job: &Arc<AuthorizedJob>| job.attempt() == attempt;
         let job = stands.ok();
         if job.as_ref().is_some_and(|job| !is_of_now(job)) {
@@ -212,7 +212,7 @@ impl Controller {
                 awaited: attempt.awaited,
                 volumes: seen.volumes_or_nowhere(),
             })),
-            // Nothing may start as things are; what has its place for this attempt keeps it.
+            // Nothing may start now, but a place of this attempt is kept.
             (Wish::Run(next), None) if plan_attempt.is_some_and(|p| p < attempt) => Wish::Stop {
                 reason: Reason::Restarting,
                 hurry: next.hurry,
@@ -221,7 +221,7 @@ impl Controller {
             (Wish::Stop { reason, hurry }, _) => Wish::Stop { reason, hurry },
             (Wish::Finish { keep, hurry }, _) => Wish::Finish { keep, hurry },
         };
-        // Before the wish: nothing is placed that nobody has said the limits of.
+        // Before the wish: the scheduler places no gang without its limits.
         let limits = match decided {
             Some(decided) => Some(decided.limits.clone()),
             None => build.and_then(|_| held_limits(seen)).map(Arc::new),
@@ -233,27 +233,27 @@ impl Controller {
         Ok(again)
     }
 
-    /// The first object that its pods cannot start without and that is not there.
+    /// The first missing object without which the pods cannot start.
     async fn reference_missing(&self, key: &Key, build: Option<&Build>) -> Option<Held> {
         let (commands, namespace) = (&self.commands, &key.namespace);
         let missing = self.references.missing(commands, namespace, &build?.needs);
         missing.await
     }
 
-    /// What the job's pods need and is not there, or not ready.
+    /// Why the job waits for a volume or a Secret. None: all of them are ready.
     fn not_there(&self, key: &Key, seen: &Surrounded, job: &AuthorizedJob) -> Option<Held> {
         let volumes = seen.volumes.as_ref().err();
-        // Claims are bound by what creates the pods, which says so where they cannot be.
+        // While pods are being committed, the committer binds the claims and reports failures.
         let bound_meanwhile =
             |held: &&Held| held.reason == Reason::ClaimNotBound && seen.is_committing();
         let volumes = volumes.filter(|v| !bound_meanwhile(v)).cloned();
-        // Once there is a plan the Secrets were there: that one is read anew tears nothing.
+        // The Secrets existed when the job was planned. A later refresh of one must not roll it
+        // back.
         let secrets = || secrets::missing(&self.context.cache, key, job.compiled());
         volumes.or_else(|| (!seen.is_planned()).then(secrets).flatten())
     }
 
-    /// Of a job that nobody has said anything about for some seconds at least
-    /// that is said.
+    /// An explanation for a job that has had no status for some seconds.
     fn unheard(&self, key: &Key, status: &TrainingJobStatus) -> Option<Certificate> {
         let mut unheard = self.unheard.lock();
         if status.phase.is_some() {
@@ -300,7 +300,7 @@ impl Controller {
         Ok(())
     }
 
-    /// A time to live is over: the job goes, or what it has made.
+    /// Removes a job whose time to live is over, or its children.
     async fn remove_expired(
         &self,
         key: &Key,
@@ -312,7 +312,7 @@ impl Controller {
             hurry: true,
         };
         self.context.tell(Feed::Wish(key.clone(), Some(wish)));
-        // Argo CD or Flux would create it again, and it would run again.
+        // Argo CD or Flux would create the job again, and it would run again.
         let comes_back = Delivery::of(&seen.job.metadata).is_some();
         if expired == Expired::Job && !comes_back {
             return self
@@ -320,7 +320,7 @@ impl Controller {
                 .delete::<TrainingJob>(&key.namespace, &key.name, seen.uid(), None)
                 .await;
         }
-        // The journal goes last: until then the scheduler removes the pods.
+        // The PodGroup goes last: until then the scheduler removes the pods.
         if seen.pods.values().any(|p| p.job_uid == seen.uid()) {
             return Ok(());
         }
@@ -328,7 +328,7 @@ impl Controller {
     }
 }
 
-/// Pods that were changed after policies had judged them run what nobody has allowed.
+/// Warns of pods that were changed after policies judged them, because they run unjudged content.
 fn warn_of_changed_pods(seen: &Surrounded, said: &mut TrainingJobStatus) {
     let own = seen
         .pods
@@ -340,7 +340,7 @@ fn warn_of_changed_pods(seen: &Surrounded, said: &mut TrainingJobStatus) {
         .map(|(name, what)| format!("{what} of pod {name:?} changed after policies judged it"))
         .collect();
     for warning in warnings {
-        // Where no policy was asked this time, those of before stand there still.
+        // Warnings of an earlier look remain if policies were not evaluated this time.
         let known = &mut said.policy.get_or_insert_default().warnings;
         if !known.contains(&warning) {
             known.push(warning);
@@ -348,7 +348,7 @@ fn warn_of_changed_pods(seen: &Surrounded, said: &mut TrainingJobStatus) {
     }
 }
 
-/// The unhealthy node that an attempt leaves which ends now.
+/// The unhealthy node that an attempt leaves, if it ends now.
 fn left<'s>(before: &TrainingJobStatus, said: &'s TrainingJobStatus) -> Option<&'s str> {
     let last = said.last_failure.as_ref()?;
     let is_new = before.last_failure.as_ref() != Some(last);
@@ -360,8 +360,8 @@ fn earliest(a: Option<Timestamp>, b: Option<Timestamp>) -> Option<Timestamp> {
     a.into_iter().chain(b).min()
 }
 
-/// What the job was compiled into, and whether it is there. What is there is
-/// as compiled: children that are not are put right before status is written.
+/// The job's objects, with their readiness. Existing children are as compiled, because differences
+/// are corrected before the status is written.
 fn compiled(
     cache: &Cache,
     key: &Key,
@@ -379,7 +379,7 @@ fn compiled(
                 let key = Key::new(&key.namespace, &entry.name);
                 is_there(cache.config_maps.get(&key).as_deref(), seen.uid())
             }
-            // Nobody may look.
+            // The operator may not read Secrets.
             "Secret" => {
                 let own = (entry.kind.clone(), entry.name.as_str().into());
                 build.checked.lock().contains_key(&own)
@@ -415,7 +415,7 @@ fn up(seen: &Surrounded, attempt: i64) -> BTreeMap<&str, u32> {
     up
 }
 
-/// What is worth an event of its own when it becomes another.
+/// The part of the status whose change is worth an event.
 fn chapter(
     status: &TrainingJobStatus,
 ) -> (Option<JobPhase>, Option<Reason>, Option<i64>, Option<i64>) {
@@ -429,7 +429,7 @@ fn chapter(
     (status.phase, status.reason, attempt, round)
 }
 
-/// Pods without which a group is not what was compiled: those of the gang, else all.
+/// Number of pods that a group needs to be ready: its gang, else all.
 fn least(group: &CompiledGroup) -> u32 {
     match group.gang_size() {
         0 => group.replicas(),

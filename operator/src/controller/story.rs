@@ -1,6 +1,6 @@
-//! Events: the story of a job, each chapter once. Told by a task of its own,
-//! so that nothing waits for it; what does not fit into its queue is dropped,
-//! since status says the same, and how many that were is logged.
+//! Events of jobs, each once. A task of its own writes them, so that the caller never waits. Events
+//! that do not fit into its queue are dropped, because the status has the same content, and their
+//! number is logged.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,7 +19,7 @@ use crate::dispatch::commands::Commands;
 
 /// Events that may wait to be written.
 const WAITING: usize = 1024;
-/// Events that are being written at once.
+/// Events written at once.
 const AT_ONCE: usize = 4;
 /// Longest note of an event (events.k8s.io/v1).
 const NOTE: usize = 1000;
@@ -39,7 +39,7 @@ pub(super) struct Story {
 }
 
 impl Story {
-    /// Tells it through `commands`, after what others wait for.
+    /// Writes events through `commands`, after the writes of gangs.
     pub(super) fn new(client: Client, commands: &Commands) -> Self {
         let (chapters, told) = mpsc::channel::<Chapter>(WAITING);
         let dropped = Arc::<AtomicU64>::default();
@@ -47,8 +47,8 @@ impl Story {
             controller: "trellis.dev/operator".to_owned(),
             instance: None,
         };
-        // A recorder takes two events of one reason for one that happened twice, and keeps the note
-        // of the first. Of two failures each has its own: so each event has a recorder of its own.
+        // A recorder counts two events with one reason as a repetition, and keeps the note of the
+        // first. Two failures differ in their notes, so each event gets a recorder of its own.
         let recorder = move || Recorder::new(client.clone(), reporter.clone());
         tokio::spawn(write(told, recorder, commands.clone(), dropped.clone()));
         Self { chapters, dropped }
@@ -85,8 +85,8 @@ impl Story {
     }
 }
 
-/// Writes what is told, until nobody tells any more. What has waited here need
-/// not wait again for others to go first: else one in ten seconds would be told.
+/// Writes events until the sender is gone. The time in this queue counts as waiting for other
+/// writes: otherwise only one event in ten seconds would be written.
 async fn write(
     told: mpsc::Receiver<Chapter>,
     recorder: impl Fn() -> Recorder,

@@ -1,4 +1,4 @@
-//! What the change of a job's status counts as. Each is counted once: with the write of it.
+//! Metrics that follow from a change of a job's status. Each is counted once, with the write.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use trellis_api::job::{JobPhase, TrainingJobStatus};
 use crate::dispatch::Counts;
 use crate::gang::key::Key;
 
-/// The status of a job has been written.
+/// Counts what has happened between two statuses of a job.
 pub(super) fn count(
     counts: &Counts,
     job: &Key,
@@ -26,7 +26,7 @@ pub(super) fn count(
     }
 }
 
-/// How long after they were created all pods of a gang run, if they do from now on.
+/// Time from the creation of a gang's pods until all run, if they run from now on.
 fn started(before: &TrainingJobStatus, after: &TrainingJobStatus) -> Option<Duration> {
     let runs = |status: &TrainingJobStatus| status.phase == Some(JobPhase::Running);
     if runs(before) || !runs(after) {
@@ -36,7 +36,7 @@ fn started(before: &TrainingJobStatus, after: &TrainingJobStatus) -> Option<Dura
     Duration::try_from(runs.0.duration_since(placed.0)).ok()
 }
 
-/// Why the attempt has ended that another follows from now on. That a stage is complete is none.
+/// Why the last attempt has ended, if another one follows. The end of a stage does not count.
 fn attempt_ended<'s>(before: &TrainingJobStatus, after: &'s TrainingJobStatus) -> Option<&'s str> {
     let earlier = before.attempt?;
     let is_next = after.attempt.is_some_and(|attempt| attempt > earlier);

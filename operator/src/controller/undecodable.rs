@@ -1,6 +1,5 @@
-//! A TrainingJob that does not decode: its user is told, and nothing else is
-//! done. What its status says already may have been written by a version that
-//! could read it, so that it is read as it is, and never put in question.
+//! A TrainingJob that does not decode: its user is informed, and nothing else is done. A newer
+//! version may have written its status, so the status is read as raw JSON and kept.
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -19,12 +18,12 @@ use crate::cache::watch::Undecodable;
 use crate::dispatch::commands::WriteError;
 use crate::gang::key::Key;
 
-/// What is said of it.
+/// Message for such an object.
 pub(crate) fn does_not_decode(error: &impl std::fmt::Display) -> String {
     format!("the object does not decode: {error}")
 }
 
-/// A TrainingJob of which nothing is known but that it is one.
+/// A TrainingJob whose spec is not decoded.
 #[derive(Resource, Deserialize, Clone, Debug)]
 #[resource(inherit = "TrainingJob")]
 struct RawJob {
@@ -34,9 +33,8 @@ struct RawJob {
 }
 
 impl Controller {
-    /// Says of a job that does not decode that it does not, once for each
-    /// change of it: by an event, since the API server refuses its status where
-    /// the stored spec breaks a rule of today, and by its status.
+    /// Reports that a job does not decode, once for each change of it: by an event, because the API
+    /// server refuses the status if the stored spec breaks a newer rule, and by its status.
     pub(super) async fn refuse_undecodable(
         &self,
         key: &Key,
@@ -97,10 +95,9 @@ impl Controller {
     }
 }
 
-/// The merge patch of the status of a job that does not decode. None: it has
-/// ended, and is not judged again. Of a job that has had a place, or is being
-/// given its first, only the condition changes: phase, counters and times are
-/// what it goes on with when it is read again.
+/// The merge patch for the status of a job that does not decode. None: it has ended, and is not
+/// judged again. If it has had a place, or is being placed, only the condition changes, because it
+/// continues with its phase, counters and times once it decodes again.
 fn what_to_say(
     status: &Value,
     planned: bool,

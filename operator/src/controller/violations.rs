@@ -1,4 +1,4 @@
-//! What policies would deny of a job that goes on all the same.
+//! Violations of jobs that run or start in spite of them.
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use trellis_api::job::{JobPhase, PolicyDecision, PolicyVerdict, TrainingJobStatus};
@@ -10,8 +10,8 @@ use super::dereference::Surrounded;
 use crate::gang::key::Key;
 
 impl Controller {
-    /// Counts the job at the policies that would deny it: those that decide, if it
-    /// has pods all the same, and all that do not.
+    /// Counts the job at the policies that deny it: at enforced ones if it has pods in spite of
+    /// them, and at all others.
     pub(super) fn note_violations(&self, key: &Key, seen: &Surrounded, decided: Option<&Decided>) {
         let has_pods = seen.has_pods();
         let forbidden = decided.iter().flat_map(|decided| &decided.forbidden);
@@ -24,7 +24,7 @@ impl Controller {
         violations.set(key, denied.collect());
     }
 
-    /// Events on what policies say that keeps the job from nothing: each once.
+    /// Writes events about policy decisions that do not stop the job, each once.
     pub(super) fn tell_of_policy(
         &self,
         about: ObjectReference,
@@ -53,7 +53,7 @@ impl Controller {
     }
 }
 
-/// What is said of a job that runs and no longer might.
+/// Message for a running job that policies no longer allow.
 fn violated(policy: &PolicyVerdict) -> String {
     let missing = &policy.missing_permits;
     let by = match (policy.policies.as_slice(), missing.as_slice()) {

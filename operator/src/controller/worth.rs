@@ -1,5 +1,5 @@
-//! Whether a status is worth a patch, and when: ten thousand jobs that wait must
-//! not cost ten thousand writes when a number changes that each of them tells.
+//! Decides whether and when a status is worth a patch. A number that changes in the status of ten
+//! thousand waiting jobs must not cost ten thousand writes.
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
@@ -10,28 +10,28 @@ use super::{COUNTS_EVERY, Controller};
 use crate::gang::Certificate;
 use crate::gang::key::Key;
 
-/// When a status is worth a patch.
+/// When to patch the status.
 pub(super) enum StatusWrite {
-    /// Never by itself.
+    /// Only together with another change.
     None,
-    /// Not before.
+    /// Not before this time.
     Later(Timestamp),
     Now,
 }
 
-/// What a new status has to tell.
+/// Importance of a change of the status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Worth {
-    /// Nothing that does not go with the next write.
+    /// It goes with the next write.
     Nothing,
-    /// Counts, or a message: now and then.
+    /// Counts or a message: written now and then.
     Counts,
     News,
 }
 
 impl Controller {
-    /// Whether a status is worth a patch, and when. Counts alone are worth one
-    /// now and then: a gang of a thousand pods must not cost a thousand patches.
+    /// Decides whether and when the status is patched. Counts alone are patched now and then: a
+    /// gang of a thousand pods must not cost a thousand patches.
     pub(super) fn due_write(
         &self,
         key: &Key,
@@ -76,13 +76,13 @@ fn worth(
     if before == after {
         return Worth::Nothing;
     }
-    // Of ten thousand jobs each hash is another with each change of a policy.
+    // Each change of a policy changes the hash in ten thousand jobs.
     let after = &with_hash_of(before, after.clone());
     if without_counts(before) != without_counts(after) {
         return Worth::News;
     }
-    // The numbers of the moment, which the endpoint tells; why a try failed is none of them.
-    // The driver renews some of them at a bounded rate, and those are written.
+    // Numbers of the moment are not written, because the endpoint serves them. Why a try failed is
+    // written. So are numbers that the driver renews, at a bounded rate.
     let numbers = certificate.is_some_and(|certificate| {
         !certificate.is_renewed
             && after.phase == Some(JobPhase::Queued)
@@ -102,7 +102,7 @@ fn worth(
     }
 }
 
-/// With the hash of the policies that stands in the other, if both have one.
+/// The status with the policy hash of `before`, if both have one.
 fn with_hash_of(before: &TrainingJobStatus, mut status: TrainingJobStatus) -> TrainingJobStatus {
     if let (Some(before), Some(after)) = (&before.policy, &mut status.policy)
         && before.set_hash.is_some()
@@ -118,17 +118,17 @@ fn without_counts(status: &TrainingJobStatus) -> TrainingJobStatus {
     bare.pods = None;
     bare.ready = None;
     bare.nodes = None;
-    // A thousand ranks may each say when they saved, or end.
+    // Up to a thousand ranks may report a checkpoint or their end.
     bare.checkpoint = None;
     bare.internal.finished_pods = None;
-    // So may they come one by one that are awaited; that some are is news by the round.
+    // Awaited pods may come one by one. The round shows when new ones are awaited.
     if let Some(awaited) = &mut bare.internal.awaited_pods {
         awaited.pods.clear();
     }
     for object in &mut bare.compiled {
         object.ready = false;
     }
-    // The message counts too while nothing else happens; the conditions bear it as well.
+    // The message, also in the conditions, counts as a number while nothing else happens.
     if matches!(
         bare.phase,
         Some(JobPhase::Starting | JobPhase::Restarting | JobPhase::Queued)

@@ -1,4 +1,4 @@
-//! What a framework's pods read: the hostfile, and the key of an MPI job.
+//! Files of a job's framework: the hostfile, and the key of an MPI job.
 
 use serde::de::IgnoredAny;
 use trellis_api::job::TrainingJobStatus;
@@ -13,7 +13,7 @@ use crate::gang::Held;
 use crate::gang::key::Key;
 
 impl Place<'_> {
-    /// The hostfile, where the framework has one.
+    /// The hostfile, if the framework has one.
     pub(super) async fn hosts(
         &self,
         compiled: &CompiledJob,
@@ -27,8 +27,8 @@ impl Place<'_> {
         self.child(&key, wanted, &cache.config_maps).await
     }
 
-    /// The Secret with the job's key, made once. We may create Secrets, and not read them:
-    /// one of that name is this job's, whose uid is in it.
+    /// Creates the Secret with the job's key once. The operator may create Secrets but not read
+    /// them. A Secret of that name belongs to this job, because the name contains the job's uid.
     pub(super) async fn key_secret(
         &self,
         compiled: &CompiledJob,
@@ -58,10 +58,10 @@ impl Place<'_> {
     }
 }
 
-/// Whether the key is there, by what its creation came to. The API server counts quotas before
-/// it looks whether something of that name is there, in a dry run too: where a quota is
-/// exhausted, it is there if it was. Another may have removed it since; then its pods wait for
-/// it, as for any Secret, until the next attempt finds room in the quota.
+/// Decides from the result of a create whether the key exists. The API server checks quotas before
+/// it looks for an object of that name, in a dry run too. So if the quota is exhausted, the key
+/// exists if it existed before. If another client has deleted it since, the pods wait for it, as
+/// for any Secret, until the next attempt finds room in the quota.
 fn made<T>(
     created: Result<T, WriteError>,
     was_there: impl FnOnce() -> bool,
@@ -73,8 +73,8 @@ fn made<T>(
     }
 }
 
-/// True if the job's status says that its key is there: an operator before this one has seen to
-/// it. The start of the job's uid is in the name.
+/// True if the job's status says that its key exists: an earlier operator created it. The name
+/// contains the start of the job's uid.
 fn was_there(status: Option<&TrainingJobStatus>, name: &str) -> bool {
     let mut told = status.into_iter().flat_map(|status| &status.compiled);
     told.any(|object| object.kind == "Secret" && object.name == name && object.ready)
@@ -121,7 +121,7 @@ mod tests {
         assert!(was(&status("Secret", &name, true)));
         assert!(!was(&status("Secret", &name, false)));
         assert!(!was(&status("ConfigMap", &name, true)));
-        // That of an earlier job of this name.
+        // The key of an earlier job of this name.
         let earlier = names::ssh("j", "00000000-0000");
         assert!(!was(&status("Secret", &earlier, true)));
         assert!(!was_there(None, &name));

@@ -68,7 +68,7 @@ fn a_claim_is_told_where_its_pod_is_once_it_is_there() {
     };
     assert_eq!(waits(late()), 0, "it is not made yet");
     assert_eq!(waits(late().with_claim(claim(NOW, json!({})))), 1);
-    // Of the pod before: bound or not, it goes with that one.
+    // A claim of the previous pod goes with that pod, bound or not.
     for phase in ["Bound", "Pending"] {
         let old = claim(
             "pod-before",
@@ -78,11 +78,11 @@ fn a_claim_is_told_where_its_pod_is_once_it_is_there() {
     }
     let selected = |node: &str| json!({"metadata": {"annotations": {SELECTED_NODE: node, names::PLAN: "plan"}}});
     assert_eq!(waits(late().with_claim(claim(NOW, selected("n")))), 0);
-    // Somebody has said another, which no pod of ours is on.
+    // The claim names another node, on which the pod is not.
     assert_eq!(waits(late().with_claim(claim(NOW, selected("m")))), 1);
     let going = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}});
     assert_eq!(waits(late().with_claim(claim(NOW, going))), 0);
-    // Of a class that waits for nobody.
+    // A class that binds immediately needs no node.
     assert_eq!(
         waits(shelf("Immediate").with_claim(claim(NOW, json!({})))),
         0
@@ -131,9 +131,9 @@ fn a_claim_that_comes_to_nothing_is_told_at_once() {
         .with_claim(claim(NOW, bound))
         .with_volume(volume("n"));
     assert_eq!(looked(&here, "Pending"), (None, 0));
-    // What has begun has its volumes.
+    // A running pod has its volumes.
     assert_eq!(looked(&late(), "Running"), (None, 0));
-    // Refused under an earlier plan: this one asks anew.
+    // Refused under an earlier plan: the current plan asks again.
     let before = json!({"metadata": {"annotations": {names::PLAN: "before"}}});
     let (stuck, asks) = looked(&late().with_claim(claim(NOW, before)), "Pending");
     assert_eq!((stuck.unwrap().0, asks), (Obstacle::Claim, 1));

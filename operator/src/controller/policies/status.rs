@@ -1,5 +1,5 @@
-//! What is written about policy objects: whether they take effect, what is wrong
-//! with them, and which jobs they would deny. Gathered, as for queues.
+//! Status of policy objects: whether they take effect, their problems, and the jobs that they would
+//! deny. Changes are collected, as for queues.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::gang::conditions::Said;
 use crate::gang::key::Key;
 use crate::gang::patch;
 
-/// Time between two looks.
+/// Time between two rounds.
 const EVERY: Duration = Duration::from_secs(2);
 /// Longest message of a condition.
 const MESSAGE: usize = 8_000;
@@ -32,7 +32,7 @@ const MESSAGE: usize = 8_000;
 /// Writes the status of policy objects until the process ends.
 pub async fn keep_policy_status(cache: Arc<Cache>, commands: Commands) {
     cache.policies.loaded().await;
-    // What was said of objects that do not decode.
+    // Objects that do not decode and whose status says so.
     let mut told = BTreeMap::new();
     loop {
         if let Some(policies) = cache.policies.active() {
@@ -50,7 +50,7 @@ async fn look(
 ) {
     let mut violations = cache.policies.violations.by_object();
     for verdict in policies.verdicts() {
-        // There may be ten thousand, of which nothing is to be written.
+        // There may be ten thousand objects without a change.
         tokio::task::consume_budget().await;
         let violations = violations
             .remove(&verdict.key.to_string())
@@ -58,7 +58,7 @@ async fn look(
         let written = one(cache, commands, policies.hash(), &verdict, violations, told).await;
         let policy = &verdict.key;
         match written {
-            // The watch brings the newer version, and the next look is soon.
+            // The watch brings the newer version before the next round.
             Ok(()) | Err(WriteError::Conflict(_) | WriteError::NotFound(_)) => {}
             Err(WriteError::Transient(error) | WriteError::Unanswered(error)) => {
                 debug!(%policy, %error, "its status was not written");
@@ -91,8 +91,8 @@ async fn one(
             Some(namespace) => write::<JobPolicy>(commands, namespace, name, &patch).await,
             None => write_cluster::<ClusterJobPolicy>(commands, name, &patch).await,
         };
-        // The API server refuses its status where the stored spec breaks a rule of today: that
-        // is not tried again before it changes.
+        // The API server refuses the status if the stored spec breaks a newer rule. The write is
+        // not repeated until the object changes.
         if matches!(written, Ok(()) | Err(WriteError::Refused { .. })) {
             told.insert(verdict.key.clone(), object);
         }
@@ -157,9 +157,8 @@ where
     written.map(|_| ())
 }
 
-/// The patch of the status of an object. None: nothing has changed. The verdict is
-/// of the object as it was loaded, which the watch may have outrun: then the next
-/// set speaks of it.
+/// The patch of an object's status. None: nothing has changed, or the watch has shown a newer
+/// object than the loaded one, which the next set of policies will judge.
 fn change(
     meta: &ObjectMeta,
     before: &JobPolicyStatus,
@@ -180,7 +179,8 @@ fn change(
         violations,
         now,
     );
-    // Of ten thousand objects each hash is another with each change of one: alone it is no news.
+    // Each change of one object changes the hash of all. The hash alone is no reason to write ten
+    // thousand of them.
     let hash = std::mem::replace(&mut after.active_set_hash, before.active_set_hash.clone());
     if *before == after {
         return None;
@@ -192,7 +192,7 @@ fn change(
     }))
 }
 
-/// What is said of an object.
+/// The status of a policy object.
 pub(super) fn status(
     verdict: &ObjectVerdict,
     generation: Option<i64>,
@@ -253,13 +253,13 @@ fn wrong(verdict: &ObjectVerdict) -> String {
     shown(&format!("{what}:\n{problems}"))
 }
 
-/// All that is wrong with an object, each with its place in the text.
+/// All problems of an object, each with its place in the text.
 pub(crate) fn problems(verdict: &ObjectVerdict) -> String {
     let problems: Vec<_> = verdict.problems.iter().map(ToString::to_string).collect();
     problems.join("\n")
 }
 
-/// As much of it as anybody is told.
+/// The message, cut to its longest allowed length.
 pub(crate) fn shown(message: &str) -> String {
     message.chars().take(MESSAGE).collect()
 }

@@ -1,4 +1,4 @@
-//! What is known of policies, and what is said of them.
+//! The loaded policies, and the status of policy objects.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -56,12 +56,12 @@ async fn nothing_decides_before_all_objects_of_both_kinds_are_there() {
     watched.apply(Key::new("a", "no"), namespaced("a", "no", NONE));
     Sink::<JobPolicy>::synced(&*watched);
     within(context.cache.policies.settled("a")).await;
-    // What came with the last list may have been gathered for another time.
+    // Changes of the first list may be loaded a moment later.
     tokio::time::sleep(Duration::from_millis(500)).await;
     let first = context.cache.policies.active().unwrap();
     assert_eq!(first.verdicts().count(), 2);
 
-    // What comes later is loaded too; a status of ours is no change.
+    // A later change is loaded, too. A status that the operator wrote is no change.
     let next = async |before: &Arc<Policies>| {
         within(async {
             loop {

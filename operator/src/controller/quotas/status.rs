@@ -1,5 +1,5 @@
-//! The status of QuotaPolicies: whether they take effect, and who holds what. Changes are gathered,
-//! as for queues. Burnt GPU time stands in their ledgers.
+//! Status of QuotaPolicies: whether they take effect, and the usage of their holders. Changes are
+//! collected, as for queues. Burnt GPU-hours are in the ledgers.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -30,15 +30,15 @@ use crate::gang::patch;
 use crate::gang::quota::hours::HOUR;
 use crate::gang::quota::{LimitsReport, base_units};
 
-/// Time between two looks.
+/// Time between two rounds.
 const EVERY: Duration = Duration::from_secs(2);
-/// Holders that are told.
+/// Holders that the status names at most.
 const TOLD: usize = 20;
 
 /// Writes the status of QuotaPolicies, and their ledgers, until the process ends.
 pub async fn keep_quota_status(context: Arc<Context>, commands: Commands) {
     context.cache.synced().await;
-    // What was said of objects that do not decode.
+    // Objects that do not decode and whose status says so.
     let mut told: BTreeMap<String, Undecodable> = BTreeMap::new();
     // When each status was last written.
     let mut written: BTreeMap<String, Timestamp> = BTreeMap::new();
@@ -90,7 +90,7 @@ pub async fn keep_quota_status(context: Arc<Context>, commands: Commands) {
     }
 }
 
-/// The faults of a policy that do not depend on what is held of its limits.
+/// Faults of a policy that do not depend on its usage.
 #[derive(Default)]
 struct Faults {
     /// Why the policy cannot be used at all.
@@ -121,7 +121,7 @@ fn without_flavor(object: &QuotaPolicy, exists: impl Fn(&str) -> bool) -> Option
 /// Logs a write that did not succeed.
 fn note(answer: Result<(), WriteError>, policy: &str, what: &str) {
     match answer {
-        // The watch brings the newer version, and the next look is soon.
+        // The watch brings the newer version before the next round.
         Ok(())
         | Err(WriteError::Conflict(_) | WriteError::NotFound(_) | WriteError::AlreadyExists(_)) => {
         }
@@ -132,7 +132,7 @@ fn note(answer: Result<(), WriteError>, policy: &str, what: &str) {
     }
 }
 
-/// Says of an object that does not decode that it does not. True if that need not be said again.
+/// Writes to the status of an object that it does not decode. True if this need not be repeated.
 async fn refuse(commands: &Commands, name: &str, object: &Undecodable) -> bool {
     let message = format!("it cannot be read: {}", object.error);
     let conditions = conditions(None, Some(message), None, &[], Timestamp::now());
@@ -140,7 +140,7 @@ async fn refuse(commands: &Commands, name: &str, object: &Undecodable) -> bool {
     let written: Result<PartialObjectMeta<QuotaPolicy>, WriteError> = commands
         .patch_cluster_status(name, names::STATUS_MANAGER, &patch)
         .await;
-    // The API server refuses its status where the stored spec breaks a rule of today.
+    // The API server refuses the status if the stored spec breaks a newer rule.
     matches!(written, Ok(_) | Err(WriteError::Refused { .. }))
 }
 
@@ -157,8 +157,8 @@ async fn write(
     Ok(())
 }
 
-/// The patch that makes the status of an object what it is now. None: there is nothing new, or no
-/// more than GPU-hours so soon after it was last written.
+/// The patch of an object's status. None: nothing has changed, or only GPU-hours have and the last
+/// write is recent.
 fn patch_of(
     name: &str,
     object: &QuotaPolicy,
@@ -184,7 +184,7 @@ fn patch_of(
     })
 }
 
-/// The hours that are burnt change all the while: alone they are no news.
+/// The status without burnt hours, which change all the time and alone are no reason to write.
 fn without_hours(status: &QuotaPolicyStatus) -> QuotaPolicyStatus {
     let mut status = status.clone();
     status.gpu_hours_left = None;
@@ -242,8 +242,8 @@ fn status(
     }
 }
 
-/// Why limits of a policy do not count what they should: its ledger cannot be read, what is held of
-/// a limit is not what is counted anew, or a limit names a flavor that does not exist.
+/// Why limits of a policy count wrongly: its ledger cannot be read, the account of a limit differs
+/// from a recount, or a limit names a flavor that does not exist.
 fn degraded(
     name: &str,
     missing_flavor: Option<String>,
@@ -264,7 +264,7 @@ fn degraded(
     missing_flavor.map(|message| (Reason::FlavorNotFound, message))
 }
 
-/// Whole GPU-hours that are left to the holder that has least. None: they are not limited.
+/// Whole GPU-hours that are left to the holder with the least. None: they are not limited.
 fn hours_left(name: &str, report: &LimitsReport) -> Option<Quantity> {
     if report.unreadable_ledgers.contains_key(name) {
         return Some(whole(0));
@@ -279,7 +279,7 @@ fn hours_left(name: &str, report: &LimitsReport) -> Option<Quantity> {
     left.min().map(whole)
 }
 
-/// What is held of one limit.
+/// Usage of one limit by one holder.
 struct Use {
     used: i128,
     most: i128,
@@ -315,7 +315,7 @@ impl Use {
         self.used >= self.most
     }
 
-    /// Hundredths of it that are held; of nothing, all.
+    /// Usage in percent. 100 if the limit is zero.
     fn percent(&self) -> i128 {
         let hundredths = self.used.saturating_mul(100);
         hundredths.checked_div(self.most).unwrap_or(100)
@@ -326,7 +326,7 @@ fn whole(number: i128) -> Quantity {
     Quantity::from_units(i64::try_from(number).unwrap_or(i64::MAX))
 }
 
-/// What is said of a policy that cannot be used.
+/// Message for a policy that cannot be used.
 #[must_use]
 pub fn takes_no_effect(fault: &str) -> String {
     format!("the limits do not take effect, and until they do no job starts: {fault}")
@@ -342,7 +342,7 @@ fn conditions(
     let active = fault.is_none();
     let is_degraded = degraded.is_some();
     let (reason, message) = match (fault, degraded) {
-        // No limit takes effect: that is worse than a limit that counts wrong.
+        // Without any effect the policy is worse off than with a wrong count.
         (Some(fault), _) => (Reason::InvalidSpec, takes_no_effect(&fault)),
         (None, Some(degraded)) => degraded,
         (None, None) => (Reason::Accepted, "the limits take effect".to_owned()),

@@ -1,11 +1,11 @@
-//! What the children are kept as.
+//! The compiled result that the children keep.
 
 use trellis_api::job::Preemptibility;
 
 use super::*;
 
 impl Case {
-    /// Hash of what its children are kept as.
+    /// Hash of the compiled result that the children keep.
     fn children(&self, builds: &Builds) -> Option<String> {
         self.told(builds).1
     }

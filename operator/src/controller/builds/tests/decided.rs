@@ -1,10 +1,10 @@
-//! What policies decide, and when they decide anew.
+//! Decisions of the policies, and what triggers a new one.
 
 use super::*;
 
 const NONE: &str = "forbid(principal, action, resource);";
 
-/// Whatever the decision hangs on is decided on anew, and nothing else.
+/// A change of anything that the decision depends on leads to a new one, and no other change does.
 #[test]
 fn other_policies_decide_anew() {
     let case = Case::new(json!({}));
@@ -21,7 +21,7 @@ fn other_policies_decide_anew() {
     assert_eq!(reason(&allowed), None);
     let told = &allowed.decided.as_ref().unwrap().told;
     assert_eq!(told.decision, Some(PolicyDecision::Allowed));
-    // Of another namespace: the very same build.
+    // Policies of another namespace leave the build as it is.
     assert!(Arc::ptr_eq(
         &allowed,
         &of(&[(None, ALL), (Some("other"), NONE)])

@@ -1,4 +1,4 @@
-//! What a gang that runs is stopped for: only what is sure.
+//! Reasons to evict a running gang: only certain ones.
 
 use super::*;
 
@@ -72,7 +72,7 @@ fn what_has_its_place_is_stopped_and_what_waits_is_not() {
     assert_eq!(case.stopped(), Vec::<String>::new());
 }
 
-/// What it was built into does not change with its place.
+/// A build from before the placement applies to the placed gang.
 #[test]
 fn what_was_judged_before_it_was_placed_is_stopped_once_it_is() {
     let mut case = running(NO_IMAGE);
@@ -83,7 +83,7 @@ fn what_was_judged_before_it_was_placed_is_stopped_once_it_is() {
     assert_eq!(case.stopped_by(&builds, true), ["no/0"]);
 }
 
-/// Labels that nobody has seen are not absent.
+/// Unknown labels do not count as absent.
 #[test]
 fn of_a_namespace_that_is_not_known_nothing_is_stopped() {
     let case = running(NO_IMAGE);

@@ -32,7 +32,7 @@ impl Case {
     }
 }
 
-/// What holds a place is counted under the policies of now, whether it can be compiled or not.
+/// A placed job counts by the current policies, whether it compiles or not.
 #[test]
 fn who_cannot_be_compiled_any_more_draws_on_the_limits_of_now() {
     let mut case = Case::new(json!({"queueName": "default"}));
@@ -82,7 +82,7 @@ fn who_cannot_be_compiled_any_more_draws_on_the_limits_of_now() {
     };
     cannot(&case);
     assert_eq!(draws(&case), expected);
-    // Of a queue that is there, shares are counted.
+    // A share of a queue counts if the queue exists.
     let half = json!({"resources": [{"resource": "cpu", "percentOfQueue": 50}]});
     case.limit("half", json!({"limits": half}));
     assert_eq!(draws(&case), expected);

@@ -1,4 +1,4 @@
-//! What is of now, and what who has a place keeps.
+//! Inputs that follow the present, and inputs that a placed gang keeps.
 
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 
@@ -26,7 +26,7 @@ fn who_has_a_place_keeps_its_queue_and_priority_and_who_waits_does_not() {
     let mut case = Case::new(json!({}));
     assert_eq!(case.build(&builds), is("default", 0));
     case.plan(PodGroupPhase::Committing);
-    // Of two defaults that ask for as much, the first by name.
+    // The first by name wins of two defaults that ask for as much.
     case.queue("a", json!({}));
     case.default_class(7);
     for phase in [PodGroupPhase::Committing, PodGroupPhase::Placed] {
@@ -60,7 +60,7 @@ fn who_has_a_place_keeps_its_profile_and_the_next_attempt_has_that_of_now() {
     case.profile("p", "old");
     let (old, children) = case.told(&builds);
     assert_eq!(old.as_ref().unwrap().name, "p");
-    // Who waits has what is there.
+    // A waiting job uses the present profile.
     case.profile("p", "new");
     let (new, other_children) = case.told(&builds);
     assert_ne!(old.as_ref().unwrap().hash, new.as_ref().unwrap().hash);
@@ -79,11 +79,11 @@ fn who_has_a_place_keeps_its_profile_and_the_next_attempt_has_that_of_now() {
             "{phase:?}"
         );
     }
-    // One that is gone is kept, too.
+    // A deleted profile is kept, too.
     case.context.cache.profiles.remove("p", "p");
     assert_eq!(case.told(&builds), (old.clone(), children.clone()));
     case.profile("p", "new");
-    // Whoever leads next cannot tell what it was: nothing is changed.
+    // A new leader does not know the old profile's content, so it leaves the children as they are.
     assert_eq!(case.told(&Builds::default()), (old.clone(), None));
     case.status(2, old);
     assert_eq!(case.told(&builds), (new, other_children));
