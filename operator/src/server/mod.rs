@@ -1,5 +1,5 @@
-//! What the operator answers: the webhook before a job or a policy is stored, the visibility API to
-//! who asks, and health and metrics. `serve` is what they serve by.
+//! Servers of the operator: the admission webhook for jobs and policies, the visibility API, and
+//! health and metrics. `serve` is their common base.
 
 pub mod endpoint;
 pub mod serve;

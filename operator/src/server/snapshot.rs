@@ -1,30 +1,29 @@
-//! Snapshots of the engine as files: written by a scheduler that runs, read by
-//! `trellis replay`.
+//! Snapshots of the engine as files: a running scheduler writes them, and `trellis replay` reads
+//! them.
 
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use trellis_scheduler::Snapshot;
 
-/// Why a snapshot cannot be written or read.
+/// Error of writing or reading a snapshot.
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotError {
-    /// The file.
+    /// The file cannot be read or written.
     #[error(transparent)]
     Io(#[from] std::io::Error),
-    /// What is in it.
+    /// The content is no snapshot of this version.
     #[error("is no snapshot of this version of trellis: {0}")]
     Json(serde_json::Error),
 }
 
-/// The name of a snapshot's file: `trellis-snapshot-<milliseconds>.json`, by the
-/// engine's time.
+/// Name of a snapshot's file: `trellis-snapshot-<milliseconds>.json`, by the engine's time.
 #[must_use]
 pub fn name(snapshot: &Snapshot) -> String {
     format!("trellis-snapshot-{}.json", snapshot.now.as_millis())
 }
 
-/// Writes a snapshot into a folder, under its [`name`]. Who lists the folder never sees a part of it.
+/// Writes a snapshot into a folder, under its [`name`]. The file appears only when it is complete.
 ///
 /// # Errors
 /// If the folder cannot be written to.
@@ -39,10 +38,10 @@ pub fn write(folder: &Path, snapshot: &Snapshot) -> Result<PathBuf, SnapshotErro
     Ok(path)
 }
 
-/// Whether snapshots can be written into a folder.
+/// Checks that snapshots can be written into a folder.
 ///
 /// # Errors
-/// If it is none, or nothing can be written into it.
+/// If there is no such folder, or it cannot be written to.
 pub fn writable(folder: &Path) -> std::io::Result<()> {
     let part = folder.join(".trellis-snapshot.part");
     std::fs::write(&part, "")?;
@@ -52,7 +51,7 @@ pub fn writable(folder: &Path) -> std::io::Result<()> {
 /// Reads a snapshot.
 ///
 /// # Errors
-/// If there is none in the file.
+/// If the file cannot be read or is no snapshot.
 pub fn read(path: &Path) -> Result<Snapshot, SnapshotError> {
     serde_json::from_slice(&std::fs::read(path)?).map_err(SnapshotError::Json)
 }

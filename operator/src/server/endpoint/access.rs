@@ -1,7 +1,6 @@
-//! Who asks, and whether they may know. The API server says both: it asks itself in
-//! the name of somebody (`front_proxy`), or the token is one that it knows
-//! (TokenReview); and the right is one that it gives (SubjectAccessReview). What
-//! cannot be found out is refused.
+//! Authenticates and authorizes callers. The API server decides on both: it sends requests in the
+//! name of a user (`front_proxy`), or it knows the token (TokenReview), and it grants the right
+//! (SubjectAccessReview). If it does not answer, the request is refused.
 
 use axum::http::{HeaderMap, header};
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, UserInfo};
@@ -14,45 +13,45 @@ use trellis_api::visibility;
 
 use crate::dispatch::commands::WriteError;
 
-/// What somebody wants to read.
+/// Right that a caller needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wants<'a> {
-    /// What is known of the jobs of a namespace, or of all: for who may list them.
+    /// Read the jobs of a namespace, or of all: needs `list` on trainingjobs.
     Jobs(Option<&'a str>),
-    /// What is at a path: for who may get that path.
+    /// Read a path: needs `get` on that path.
     Path(&'a str),
     /// A resource of the API group that is served here.
     Visible(Visible<'a>),
 }
 
-/// A resource, and what is to be done with it.
+/// A resource, and the verb on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Visible<'a> {
-    /// Its plural.
+    /// Plural name of the resource.
     pub(crate) resource: &'a str,
-    /// `get`, `list` or what else somebody asks for.
+    /// `get`, `list` or another verb.
     pub(crate) verb: &'a str,
-    /// None: all of them, or it is in none.
+    /// None: all namespaces, or the resource is cluster-scoped.
     pub(crate) namespace: Option<&'a str>,
-    /// None: all of them.
+    /// None: all objects.
     pub(crate) name: Option<&'a str>,
 }
 
-/// Why it is not for them.
+/// Why a request is denied.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Denied {
-    /// Nobody knows who they are.
+    /// The caller is not authenticated.
     #[error("{0}")]
     Unauthenticated(String),
-    /// They lack the right.
+    /// The caller lacks the right.
     #[error("{0}")]
     Forbidden(String),
-    /// The API server does not say.
+    /// The API server does not answer.
     #[error("it is not known who you are and what you may: {0}")]
     Unknown(String),
 }
 
-/// Who has no token, and whom nobody else names either.
+/// Denies a caller without a token whom the front proxy does not name either.
 pub(super) fn nobody(headers: &HeaderMap, unbelieved: Option<&str>) -> Denied {
     let mut message = "a bearer token is needed, in the header Authorization: `kubectl create token` makes one for a ServiceAccount".to_owned();
     let claims = headers.keys().any(|h| h.as_str().starts_with("x-remote-"));
@@ -72,7 +71,7 @@ pub(super) fn token(headers: &HeaderMap) -> Option<&str> {
     (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
 }
 
-/// Whose token it is.
+/// The user to whom a token belongs.
 pub(super) async fn authenticate(client: &Client, token: &str) -> Result<UserInfo, Denied> {
     let review = TokenReview {
         spec: TokenReviewSpec {
@@ -91,18 +90,18 @@ pub(super) async fn authenticate(client: &Client, token: &str) -> Result<UserInf
     }
 }
 
-/// Who bears a token that is none, or is none any more.
+/// Denies a token that is invalid or has expired.
 pub(super) fn unknown_token() -> Denied {
     let message = "the API server does not know the bearer token: it may have expired";
     Denied::Unauthenticated(message.to_owned())
 }
 
-/// In the API server's own words.
+/// Reports the API server's own error.
 fn unknown(error: kube::Error) -> Denied {
     Denied::Unknown(WriteError::from(error).to_string())
 }
 
-/// Whether the API server gives the right.
+/// True if the API server grants the right.
 pub(super) async fn allows(client: &Client, review: &SubjectAccessReview) -> Result<bool, Denied> {
     let reviews: Api<SubjectAccessReview> = Api::all(client.clone());
     let answer = reviews.create(&PostParams::default(), review).await;
@@ -110,13 +109,13 @@ pub(super) async fn allows(client: &Client, review: &SubjectAccessReview) -> Res
     Ok(status.allowed && status.denied != Some(true))
 }
 
-/// Who lacks the right.
+/// Denies a caller that lacks the right.
 pub(super) fn forbidden(user: &UserInfo, wants: Wants<'_>) -> Denied {
     let name = user.username.as_deref().unwrap_or_default();
     Denied::Forbidden(format!("{name:?} {}", lacks(wants)))
 }
 
-/// The question whether somebody has the right.
+/// The review that asks for a right.
 pub(super) fn review(user: UserInfo, wants: Wants<'_>) -> SubjectAccessReview {
     let (resource, path) = match wants {
         Wants::Jobs(namespace) => {

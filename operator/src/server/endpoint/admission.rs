@@ -1,9 +1,8 @@
-//! Who is worked for, and how many at once. Those in whose name the API server asks share nothing
-//! with the others: whoever else can reach the port may be anybody, and if they could keep the API
-//! server out, no namespace would end (docs/endpoint.md). Of those others, who is not known yet
-//! takes nothing from who is: a turn is for whom the API server has let in, and the API server is
-//! asked about those whom it has let in before without waiting for all others. Of all of these
-//! nobody keeps the others waiting.
+//! Limits requests, and tells callers apart. Requests that the API server sends for its users share
+//! no limit with direct ones: any client may reach the port, and if it could starve the API server,
+//! no namespace could be deleted (docs/endpoint.md). Among direct requests, unknown callers cannot
+//! starve known ones: a turn needs authorization, and reviews of callers that were let in before do
+//! not queue behind those of strangers. Within each kind no caller can starve the others.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -23,22 +22,24 @@ use super::front_proxy::Known;
 use super::lately::{self, Hash, Lately};
 use crate::server::serve::Shown;
 
-/// Requests of either that are worked on at once. Others are refused.
+/// Requests of either kind that are served at once. Further ones are refused.
 const AT_ONCE: usize = 16;
-/// Reviews that the API server is asked for at once, for each kind of caller. Others wait: they
-/// are made in our own name.
+/// Reviews in flight at once for each kind of caller. Further ones wait: the API server counts
+/// reviews as requests of the operator.
 const REVIEWS: usize = 4;
 /// Longest wait for the engine and for the API server together.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How long a right is believed in: who polls is not asked about each time. Who is refused is, so
-/// that a right that is given counts at once, and one that is taken away a moment later.
+/// How long a granted right is cached, so that a polling caller is not reviewed each time. A
+/// refusal is not cached: a right that is granted counts at once, and a revoked one is lost a
+/// moment later.
 const ALLOWED: Duration = Duration::from_secs(10);
-/// How long a token is not asked about that the API server did not know.
+/// How long a token counts as invalid after the API server has rejected it.
 const UNKNOWN: Duration = Duration::from_secs(5);
-/// How long who was let in need not wait with strangers. It is longer than Prometheus' pauses.
+/// How long a caller that was let in is not queued with strangers. Longer than the scrape interval
+/// of Prometheus.
 const LET_IN: Duration = Duration::from_secs(600);
 
-/// A turn: held for as long as there is work for it, also when nobody waits for that any more.
+/// A turn. It is held until the work is done, even if the client is gone.
 pub(crate) type Turn = Arc<OwnedSemaphorePermit>;
 
 fn turns() -> Arc<Semaphore> {
@@ -47,38 +48,38 @@ fn turns() -> Arc<Semaphore> {
 
 /// Reviews of each kind of caller.
 struct Reviews {
-    /// Those in whose name the API server asks, by user.
+    /// Users in whose name the API server asks, by user.
     proxied: Fair<String>,
-    /// Those who were let in a while ago with the same token, by user: they have as many tokens
-    /// as they like, and many may come from one address.
+    /// Callers that were let in recently with the same token, by user: a user may have many tokens,
+    /// and many users may share an address.
     known: Fair<String>,
-    /// All others, by address.
+    /// All other callers, by address.
     strangers: Fair<IpAddr>,
 }
 
-/// The door of one server.
+/// Limits and caches of one server.
 pub(crate) struct Admission {
     client: Client,
-    /// Whom the API server asks as.
+    /// Front proxy of the API server.
     pub(super) proxy: Known,
     allowed: Lately<String>,
     unknown: Lately<Hash>,
-    /// And who bore it.
+    /// Tokens that were let in, with their users.
     let_in: Lately<Hash, String>,
     reviews: Reviews,
     proxied: Arc<Semaphore>,
     direct: Arc<Semaphore>,
 }
 
-/// Who asks, as far as it is known without asking anybody.
+/// A caller, as far as the request itself shows.
 pub(crate) struct Caller<'a> {
     admission: &'a Admission,
     headers: &'a HeaderMap,
-    /// The token that they bear.
+    /// Bearer token of the request.
     token: Option<(&'a str, Hash)>,
-    /// Where they are.
+    /// Address of the client.
     address: IpAddr,
-    /// As the front proxy names them, or why that is not believed.
+    /// The user that the front proxy names, or why the headers are not trusted.
     named: Result<UserInfo, Option<String>>,
 }
 
@@ -100,7 +101,7 @@ impl Admission {
         }
     }
 
-    /// Who asks with these headers.
+    /// The caller with these headers.
     pub(crate) fn caller<'a>(
         &'a self,
         headers: &'a HeaderMap,
@@ -124,12 +125,12 @@ impl Admission {
 }
 
 impl Caller<'_> {
-    /// Whether the API server asks.
+    /// True if the API server sends the request for a user.
     pub(super) fn is_proxied(&self) -> bool {
         self.named.is_ok()
     }
 
-    /// A turn, if not too many are being worked for: for who has been let through.
+    /// A turn for an authorized caller, unless too many requests are being served.
     pub(crate) fn turn(&self) -> Result<Turn, Failure> {
         let turns = match self.is_proxied() {
             true => &self.admission.proxied,
@@ -139,7 +140,7 @@ impl Caller<'_> {
         turn.map(Arc::new).map_err(|_| Failure::too_many())
     }
 
-    /// Who asks.
+    /// The authenticated user.
     pub(super) async fn user(&self) -> Result<UserInfo, Failure> {
         let unbelieved = match &self.named {
             Ok(user) => return Ok(user.clone()),
@@ -164,13 +165,13 @@ impl Caller<'_> {
         Ok(user?)
     }
 
-    /// Lets through who has the right.
+    /// Fails unless the caller has the right.
     pub(crate) async fn check(&self, wants: Wants<'_>) -> Result<(), Failure> {
         let user = self.user().await?;
         self.authorize(&user, wants).await
     }
 
-    /// Lets through this user, if they have the right.
+    /// Fails unless this user has the right.
     pub(super) async fn authorize(&self, user: &UserInfo, wants: Wants<'_>) -> Result<(), Failure> {
         if !self.may(user, wants).await? {
             return Err(access::forbidden(user, wants).into());
@@ -182,7 +183,7 @@ impl Caller<'_> {
         Ok(())
     }
 
-    /// Whether they have the right.
+    /// True if the user has the right.
     pub(super) async fn may(&self, user: &UserInfo, wants: Wants<'_>) -> Result<bool, Failure> {
         let review = access::review(user.clone(), wants);
         let question = lately::question(&review.spec);
@@ -220,7 +221,7 @@ fn name(user: &UserInfo) -> String {
     user.username.clone().unwrap_or_default()
 }
 
-/// What comes of a request's work, if it does not take too long.
+/// Result of the work, unless it takes too long.
 pub(crate) async fn patient<T>(
     work: impl Future<Output = Result<T, Failure>>,
 ) -> Result<T, Failure> {

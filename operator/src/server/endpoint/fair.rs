@@ -1,5 +1,5 @@
-//! Turns that one asks for without taking them from the others: of nobody wait more than they may
-//! hold at once, whoever waits behind them.
+//! Fair turns: in the common queue each caller waits with at most as many requests as it may run at
+//! once, so it cannot starve the others.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,10 +7,10 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
-/// Who are kept while nobody of them has a turn or waits for one.
+/// Idle callers kept at most.
 const IDLE: usize = 256;
 
-/// The turns, and who has them.
+/// The turns, and the callers that hold them.
 pub(crate) struct Fair<K> {
     all: Arc<Semaphore>,
     each: usize,
@@ -18,12 +18,13 @@ pub(crate) struct Fair<K> {
 }
 
 impl<K: Ord> Fair<K> {
-    /// So many, of which nobody has more than half.
+    /// So many turns, of which one caller may hold at most half.
     pub(crate) fn halves(turns: usize) -> Self {
         Self::new(turns, turns.div_ceil(2))
     }
 
-    /// So many, of which everybody may have all, and others one after that.
+    /// So many turns. One caller may hold all of them, and the next free turn goes to another
+    /// caller that waits.
     pub(crate) fn rounds(turns: usize) -> Self {
         Self::new(turns, turns)
     }
@@ -36,12 +37,12 @@ impl<K: Ord> Fair<K> {
         }
     }
 
-    /// A turn for this one.
+    /// A turn for this caller.
     pub(crate) async fn acquire(&self, whose: K) -> Result<FairTurn, AcquireError> {
         self.acquire_many(whose, 1).await
     }
 
-    /// So many turns at once for this one.
+    /// So many turns at once for this caller.
     pub(crate) async fn acquire_many(
         &self,
         whose: K,

@@ -1,5 +1,4 @@
-//! What was so a moment ago, so that it need not be asked about each time. Of tokens their hashes
-//! alone are kept.
+//! Caches of recent answers. Only hashes of tokens are kept.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,29 +8,29 @@ use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
-/// Things that are kept at most.
+/// Entries kept at most.
 const MOST: usize = 1024;
-/// Bytes of a question at most: some users are in very many groups.
+/// Longest question in bytes that is kept: some users are in very many groups.
 const LARGEST: usize = 8 * 1024;
 
-/// A token, as it is kept.
+/// Hash of a token.
 pub(super) type Hash = [u8; 32];
 
-/// A token, as it is kept.
+/// The hash of a token.
 pub(super) fn hash(token: &str) -> Hash {
     Sha256::digest(token).into()
 }
 
-/// A question, as it is kept. None: it is too long for that.
+/// The key of a review. None: it is too long to keep.
 pub(super) fn question(spec: &SubjectAccessReviewSpec) -> Option<String> {
     let question = serde_json::to_string(spec).ok()?;
     (question.len() <= LARGEST).then_some(question)
 }
 
-/// Things, since when they are so, and what else is known of them.
+/// Entries with the time of their answer and a value.
 #[derive(Debug)]
 pub(super) struct Lately<T, V = ()> {
-    /// How long that is believed in.
+    /// How long an entry holds.
     holds: Duration,
     since: Mutex<BTreeMap<T, (Instant, V)>>,
 }
@@ -42,31 +41,31 @@ impl<T: Ord, V: Clone> Lately<T, V> {
         Self { holds, since }
     }
 
-    /// What is known of it, if it was so a moment ago.
+    /// The value of an entry that still holds.
     pub(super) fn get(&self, thing: &T) -> Option<V> {
         let since = self.since.lock();
         let (at, known) = since.get(thing)?;
         (at.elapsed() < self.holds).then(|| known.clone())
     }
 
-    /// Whether it was so a moment ago.
+    /// True if there is an entry that still holds.
     pub(super) fn has(&self, thing: &T) -> bool {
         self.get(thing).is_some()
     }
 
-    /// It is so, as it was asked at that moment.
+    /// Stores an answer to a question that was asked at that time.
     pub(super) fn keep(&self, thing: T, asked: Instant, known: V) {
         let mut since = self.since.lock();
         if since.len() >= MOST {
             since.retain(|_, (at, _)| at.elapsed() < self.holds);
         }
-        // What is there already takes no more room.
+        // Replacing an entry takes no more room.
         if since.len() < MOST || since.contains_key(&thing) {
             since.insert(thing, (asked, known));
         }
     }
 
-    /// It is so no more.
+    /// Removes an entry.
     pub(super) fn forget(&self, thing: &T) {
         self.since.lock().remove(thing);
     }
@@ -96,7 +95,7 @@ mod tests {
             allowed.keep(number, Instant::now(), ());
         }
         assert_eq!(allowed.since.lock().len(), MOST);
-        // What is there is told anew, though there is no more room.
+        // An entry can be renewed although the cache is full.
         tokio::time::sleep(HOLDS / 2).await;
         allowed.keep(0, Instant::now(), ());
         tokio::time::sleep(HOLDS / 2).await;

@@ -1,4 +1,4 @@
-//! Where the endpoint listens, and as whom.
+//! Address and certificate of the endpoint.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -9,10 +9,10 @@ use trellis_api::visibility;
 
 use crate::server::serve::{Certificate, Identity, Keeper, Tls, What, Whom};
 
-/// The operator's Service.
+/// Service of the operator.
 const SERVICE: &str = "trellis-operator";
 
-/// The certificate that the API server is told of.
+/// The certificate that the API server trusts.
 const CERTIFICATE: What = What {
     secret: "trellis-endpoint",
     words: "the read-only endpoint",
@@ -20,7 +20,7 @@ const CERTIFICATE: What = What {
     told: Whom::Group(visibility::API_SERVICE),
 };
 
-/// How long it is good for. It is renewed when a third of that is left.
+/// Lifetime of the certificate. It is renewed when a third of that is left.
 const LIFETIME: Duration = Duration::from_secs(90 * 24 * 3600);
 
 /// Where and as whom it listens.
@@ -41,7 +41,7 @@ pub struct Listen {
     pub visibility: bool,
 }
 
-/// Where it listens, and where its certificate comes from.
+/// Address of the endpoint, and the source of its certificate.
 #[derive(Debug)]
 pub struct Given {
     pub(super) address: SocketAddr,
@@ -51,17 +51,17 @@ pub struct Given {
 
 #[derive(Debug)]
 enum Source {
-    /// It is there.
+    /// A given certificate.
     There(Tls),
-    /// We make it, and keep it in this namespace.
+    /// A certificate that the operator creates and keeps in this namespace.
     Kept(String, Identity),
 }
 
 impl Listen {
-    /// What it is to be, if it is to be.
+    /// The endpoint's address and certificate, if it is enabled.
     ///
     /// # Errors
-    /// If the certificate that is given is of no use.
+    /// If the given certificate cannot be used.
     pub fn given(&self, namespace: &str) -> anyhow::Result<Option<Given>> {
         let Some(address) = self.listen else {
             return Ok(None);
@@ -89,7 +89,7 @@ impl Listen {
 }
 
 impl Given {
-    /// What connections are made with, and who renews that.
+    /// The identity for connections, and the future that renews it.
     pub(super) fn identity(
         self,
         client: &Client,

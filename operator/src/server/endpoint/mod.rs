@@ -1,12 +1,11 @@
-//! The read-only endpoint: what the engine alone knows, for who may know it.
+//! The read-only endpoint, which shows the engine's knowledge to authorized callers.
 //!
-//! Numbers, positions and expected starts of all that wait change all the time.
-//! Written into status they would cost a write a job; here they cost nothing
-//! until somebody asks (docs/endpoint.md).
+//! Counts, positions and expected starts of waiting jobs change all the time. In status they would
+//! cost a write per job; here they cost nothing until a caller asks (docs/endpoint.md).
 //!
-//! Where to look: `access` says who may, `admission` how many at once, `lately` what
-//! is known of that, `fair` that one address leaves others theirs, `front_proxy` whom the API server asks for, `visibility` is the API
-//! group that it serves by us; `overview` and `told` are what is read here directly.
+//! `access` authorizes, `admission` limits requests, `lately` caches answers, `fair` keeps one
+//! client from starving others, `front_proxy` authenticates requests of the API server,
+//! `visibility` is the aggregated API group, and `overview` and `told` serve direct requests.
 
 pub(crate) mod access;
 pub(crate) mod admission;
@@ -50,10 +49,10 @@ use admission::{Admission, Turn};
 use told::Download;
 use visibility::Looks;
 
-/// So long the same answer is given: who asks often does not slow the engine.
+/// How long an answer is reused, so that frequent requests do not slow the engine.
 const FRESH: Duration = Duration::from_secs(2);
 
-/// Whoever polls comes again.
+/// Limits of connections. A polling client reconnects.
 const LIMITS: Limits = Limits {
     connections: 64,
     head_bytes: 64 << 10,
@@ -61,11 +60,11 @@ const LIMITS: Limits = Limits {
     life: Duration::from_secs(50),
     last: Duration::from_secs(10),
 };
-/// Connections that are kept for the API server: one for each that it asks at once, and those
-/// that it has not closed yet.
+/// Connections reserved for the API server: one for each concurrent request, and those that it has
+/// not closed yet.
 const OF_PROXIES: usize = 128;
 
-/// What answers are.
+/// Content type of answers.
 const JSON: (header::HeaderName, &str) = (header::CONTENT_TYPE, "application/json");
 
 /// The endpoint of one process.
@@ -73,10 +72,10 @@ struct Endpoint {
     lead: Lead,
     /// The admission webhook of this process, if it has one.
     webhook: Option<Readiness>,
-    /// As whom it answers.
+    /// TLS identity of the endpoint.
     identity: Identity,
     admission: Admission,
-    /// The last snapshot that was asked for: those who ask meanwhile read the same.
+    /// The last snapshot, shared by concurrent readers.
     download: Mutex<Weak<Download>>,
     looks: Looks,
 }
@@ -94,8 +93,8 @@ impl Endpoint {
     }
 }
 
-/// Answers for as long as it is polled. What fails is tried again: nobody else
-/// needs what is read here.
+/// Serves requests for as long as it is polled. Failures are retried here, because no other part of
+/// the operator depends on the endpoint.
 pub async fn serve(given: Given, lead: Lead, webhook: Option<Readiness>, clients: Clients) {
     let (address, visibility) = (given.address, given.visibility);
     let (identity, renewed) = given.identity(&clients.command);
@@ -142,7 +141,7 @@ fn router(endpoint: Endpoint, visibility: bool) -> Router {
         .with_state(Arc::new(endpoint))
 }
 
-/// Whom it is about.
+/// Query of a request.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Scope {
@@ -205,10 +204,10 @@ async fn metrics(
     Ok(([(header::CONTENT_TYPE, telemetry::FORMAT)], text).into_response())
 }
 
-/// Asks the scheduler for all that its engine knows.
+/// Asks the scheduler for a snapshot of its engine.
 ///
 /// # Errors
-/// If it does not run, or not yet.
+/// If the scheduler does not run, or not yet.
 pub async fn ask(context: &Context) -> Result<Arc<Snapshot>, Failure> {
     let (answer, snapshot) = oneshot::channel();
     context.tell(Feed::AskSnapshot(answer));
@@ -216,8 +215,8 @@ pub async fn ask(context: &Context) -> Result<Arc<Snapshot>, Failure> {
 }
 
 impl Endpoint {
-    /// What this process knows, if it leads: who has given the lease up, or may have lost it,
-    /// does not know what the next one does.
+    /// The context of this process, if it leads. A process that has lost the lease, or may have,
+    /// does not know the current state.
     fn context(&self) -> Result<Arc<Context>, Failure> {
         let lead = self.lead.read();
         let leading = lead.as_ref().ok_or_else(Failure::stands_by)?;
@@ -226,7 +225,7 @@ impl Endpoint {
         Ok(leading.context.clone())
     }
 
-    /// All that the engine knows. One at a time has it written.
+    /// The engine's snapshot as a file. One request at a time serializes it.
     async fn download(&self, turn: Turn) -> Result<Arc<Download>, Failure> {
         let mut last = self.download.lock().await;
         if let Some(last) = Download::fresh(&last) {

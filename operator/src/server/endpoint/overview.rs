@@ -1,4 +1,4 @@
-//! What is known of all that wait, at one moment. Pure.
+//! All waiting jobs at one moment. Pure.
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
@@ -12,13 +12,13 @@ use super::visibility::NOMINATED;
 use crate::gang::observed::{SlimDeviceClass, SlimNode};
 use crate::gang::{allocation, engine, external};
 
-/// All that wait for a place, in the order in which their queues are asked.
+/// All waiting jobs, in the order of their queues.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Overview {
-    /// When this was so.
+    /// Time of the snapshot.
     pub time: Timestamp,
-    /// Who waits, by queue and position.
+    /// Waiting jobs, by queue and position.
     pub waiting: Vec<Waiting>,
 }
 
@@ -26,34 +26,34 @@ pub struct Overview {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Waiting {
-    /// Its namespace.
+    /// Namespace of the job.
     pub namespace: String,
-    /// Its name.
+    /// Name of the job.
     pub name: String,
-    /// Its queue.
+    /// Queue of the job.
     pub queue: String,
-    /// Its place in the order of the queue, from 1. Fairness between queues and
-    /// backfill may let it start before those in front. Absent: others are leaving for it.
+    /// Position in the queue, from 1. Fairness between queues and backfill may start the job
+    /// earlier. Absent: the job is nominated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub position: Option<usize>,
     /// Priority: larger goes first.
     pub priority: i32,
-    /// Since when it waits in the order of its queue.
+    /// Time since when the job waits in its queue.
     pub submitted: Timestamp,
-    /// Why it waits: the word that its status bears too.
+    /// Reason why the job waits, as in its status.
     pub reason: Reason,
-    /// The same in a sentence, with the numbers of this moment.
+    /// The reason in a sentence, with current numbers.
     pub message: String,
-    /// When it is expected to start, if nothing comes before it any more and what
-    /// runs ends when it should. Absent: that is not known.
+    /// Expected start, if no other job comes first and running jobs end as expected. Absent:
+    /// unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expected_start: Option<Timestamp>,
 }
 
 impl Overview {
-    /// What a snapshot tells, in the words of the API. Certificates and reservations are not in
-    /// it: `engine` is one that has worked them out, and what would start in this very moment is
-    /// expected to start now.
+    /// Describes a snapshot in the terms of the API. A snapshot has no explanations and no
+    /// reservations: `engine` has computed them in a cycle. A gang that would start at this moment
+    /// is expected to start now.
     pub(super) fn of_engine<C: Borrow<SlimDeviceClass>, N: Borrow<SlimNode>>(
         engine: &mut Engine,
         snapshot: &Snapshot,
@@ -69,11 +69,11 @@ impl Overview {
                 let gang = &told.gang;
                 let (reason, message) = match &told.place {
                     None => {
-                        // None: it does not wait any more.
+                        // None: the gang does not wait any more.
                         let certificate = engine.why_waiting(&gang.id, snapshot.now)?;
                         allocation::told(engine, &gang.id, &certificate, classes, &nodes)
                     }
-                    // Others are to leave it first.
+                    // Its victims have to leave first.
                     Some(place) if place.standing == StandingSnapshot::Nominated => {
                         (Reason::Preempting, NOMINATED.to_owned())
                     }
@@ -85,7 +85,7 @@ impl Overview {
                     position: position.and_then(|at| usize::try_from(*at).ok()),
                     reason,
                     message,
-                    // What was expected before this moment, and has not come, is not known.
+                    // An expected start in the past is unknown.
                     expected_start: start
                         .filter(|start| **start >= snapshot.now)
                         .and_then(|start| time(*start)),
@@ -122,7 +122,7 @@ impl Overview {
     }
 }
 
-/// What a gang is, whatever becomes of it.
+/// The fields that do not depend on the gang's state.
 fn stands(gang: &Gang) -> Waiting {
     let job = engine::job_of(&gang.id);
     Waiting {
@@ -138,7 +138,7 @@ fn stands(gang: &Gang) -> Waiting {
     }
 }
 
-/// None: out of what a calendar knows.
+/// None: outside the range of timestamps.
 fn time(time: Time) -> Option<Timestamp> {
     Timestamp::from_millisecond(time.as_millis()).ok()
 }
@@ -250,7 +250,7 @@ mod tests {
         assert!(next.message.contains("starts at"), "{}", next.message);
         assert_eq!(told.of("b").waiting, std::slice::from_ref(next));
         assert!(told.of("nobody").waiting.is_empty());
-        // What is written is read again.
+        // The answer can be read back.
         let text = serde_json::to_string(&told).unwrap();
         assert_eq!(serde_json::from_str::<Overview>(&text).unwrap(), told);
     }

@@ -1,4 +1,4 @@
-//! The bytes of answers: written once, however many read them and however slowly.
+//! Bytes of answers, serialized once for all readers.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -11,7 +11,7 @@ use trellis_scheduler::Snapshot;
 
 use super::{FRESH, Failure, Overview};
 
-/// An overview, and the answers that were made of it.
+/// An overview, and the serialized answers made of it.
 #[derive(Debug)]
 pub(super) struct Told {
     overview: Overview,
@@ -27,7 +27,7 @@ impl Told {
         }
     }
 
-    /// What concerns one namespace, or all.
+    /// The answer for one namespace, or for all.
     pub(super) fn answer(&self, namespace: Option<&str>) -> Result<Bytes, Failure> {
         let key = namespace.map(str::to_owned);
         let mut answers = self.answers.lock();
@@ -43,11 +43,11 @@ impl Told {
     }
 }
 
-/// A snapshot, for as long as somebody reads it.
+/// A serialized snapshot, kept while a client reads it.
 #[derive(Debug)]
 pub(super) struct Download {
     at: Instant,
-    /// What it is called as a file.
+    /// File name of the download.
     pub(super) name: String,
     json: Vec<u8>,
 }
@@ -61,12 +61,12 @@ impl Download {
         })
     }
 
-    /// The last one, if somebody reads it still and it is new enough for others.
+    /// The last download, if it is still being read and recent enough.
     pub(super) fn fresh(last: &Weak<Self>) -> Option<Arc<Self>> {
         last.upgrade().filter(|last| last.at.elapsed() < FRESH)
     }
 
-    /// Its bytes. They are gone with their last reader.
+    /// The bytes. They are freed with their last reader.
     pub(super) fn bytes(self: Arc<Self>) -> Bytes {
         Bytes::from_owner(Reader(self))
     }

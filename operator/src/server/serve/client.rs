@@ -1,7 +1,6 @@
-//! Certificates that clients show. A connection proves that its client has the key of what it
-//! shows, and no more: whether the certificate is worth anything is asked with each request, by
-//! whom it concerns, so that who is trusted may change while a connection lives, and who shows
-//! one of no worth may still bear a token.
+//! Client certificates. A TLS connection proves that the client holds the key of its certificate,
+//! and no more. Each request decides by itself whether the certificate is trusted. So the trust may
+//! change during a connection, and a client with a worthless certificate can still use a token.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -15,34 +14,34 @@ use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
 
-/// Certificates that a client may show at most: its own, and what leads from it to an authority.
-/// Each more is work for whoever looks where they lead, and anybody may show any.
+/// Certificates that a client may present at most: its own and its chain. Each one costs work to
+/// verify, and any client can present any.
 const MOST: usize = 4;
 
-/// What the client of a connection has shown: its own certificate first. Empty: nothing.
+/// The certificate chain that the client of a connection presented, its own first. Empty: none.
 #[derive(Clone, Debug)]
 pub struct Shown {
     certificates: Arc<[CertificateDer<'static>]>,
-    /// Where it is.
+    /// Address of the client.
     address: IpAddr,
-    /// What was found of them last.
+    /// The last verification.
     found: Arc<Mutex<Option<Found>>>,
 }
 
-/// What somebody has found of certificates.
+/// Result of a verification of the certificates.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// Who: another asks anew.
+    /// Id of the verifier. Another verifier verifies anew.
     pub by: u64,
-    /// From when it holds.
+    /// Time from which the result holds.
     pub from: UnixTime,
-    /// Until when.
+    /// Time until which the result holds.
     pub until: UnixTime,
-    /// They are good, or why not.
+    /// Ok, or why the certificates are rejected.
     pub verdict: Result<(), String>,
 }
 
-/// Nothing, from nowhere.
+/// No certificates and no address.
 impl Default for Shown {
     fn default() -> Self {
         Self::new(None)
@@ -50,7 +49,7 @@ impl Default for Shown {
 }
 
 impl Shown {
-    /// What a handshake has shown. More than is of use is nothing.
+    /// The chain of a handshake. One that is too long counts as none.
     #[must_use]
     pub fn new(certificates: Option<&[CertificateDer<'static>]>) -> Self {
         let shown = certificates.filter(|shown| shown.len() <= MOST);
@@ -61,20 +60,20 @@ impl Shown {
         }
     }
 
-    /// The same from that address.
+    /// The same chain from that address.
     #[must_use]
     pub fn at(self, address: IpAddr) -> Self {
         Self { address, ..self }
     }
 
-    /// Where it is.
+    /// Address of the client.
     #[must_use]
     pub fn address(&self) -> IpAddr {
         self.address
     }
 
-    /// What is found of them by somebody: looked for once a connection, and again when it does
-    /// not hold any more. None: nothing is shown.
+    /// The verification by one verifier. It runs once per connection, and again when its result no
+    /// longer holds. None: no certificate was presented.
     pub fn found(
         &self,
         by: u64,
@@ -92,7 +91,7 @@ impl Shown {
     }
 }
 
-/// Asks for a certificate, takes whichever comes, and holds its bearer to the key.
+/// Asks for a client certificate and accepts any, but verifies that the client holds its key.
 #[derive(Debug)]
 pub(super) struct Whoever(WebPkiSupportedAlgorithms);
 
@@ -108,7 +107,7 @@ impl ClientCertVerifier for Whoever {
         false
     }
 
-    /// None: a client is to show what it has.
+    /// No hints, so that the client presents any certificate that it has.
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
         &[]
     }

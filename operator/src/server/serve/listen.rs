@@ -1,5 +1,5 @@
-//! Connections: few at once, and none for long. Whoever can reach the port must
-//! not be able to take what the leader needs for its own.
+//! Connections: few at once, and none for long. A client that can reach the port must not use up
+//! what the leader needs for its own work.
 
 use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
@@ -26,23 +26,23 @@ use tracing::{debug, error, info, warn};
 use super::places::{Busy, Kept, Place, Places};
 use super::{Identity, Shown};
 
-/// Headers of a request at most. The API server names each group of a user in one, and some
+/// Most headers of a request. The API server sends one header for each group of a user, and some
 /// users are in hundreds.
 const HEADERS: usize = 4096;
 
-/// Bytes of a head of those for whom places are kept: those many groups have names.
+/// Largest request head on a reserved place: it has to hold the names of many groups.
 const HEAD_OF_KEPT: usize = 400 << 10;
 
 /// Why a connection is not served.
 const NO_PLACE: &str = "a connection has no place: its address holds too many";
 
-/// After a connection could not be accepted.
+/// Pause after a failed accept.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// After an address could not be listened on.
+/// Pause after a failed bind.
 const AGAIN: Duration = Duration::from_secs(10);
 
-/// Listens on the address, as soon as that can be done, and says so of `what`.
+/// Binds the address, retrying until it succeeds, and logs it as that of `what`.
 pub async fn bind(address: SocketAddr, what: &str) -> TcpListener {
     loop {
         match TcpListener::bind(address).await {
@@ -57,24 +57,24 @@ pub async fn bind(address: SocketAddr, what: &str) -> TcpListener {
     }
 }
 
-/// How many connections, how large, and for how long.
+/// Limits of connections: number, size and duration.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// At once. Who comes when all are there has a place at once, and another gives way: `places`.
+    /// Connections at once. When all are taken, a new one takes the place of another: `places`.
     pub connections: usize,
-    /// Bytes of the head of a request at most, which a connection may have us keep.
+    /// Largest request head, which the server has to buffer.
     pub head_bytes: usize,
     /// Longest wait for the head of a request, the first or the next.
     pub head: Duration,
-    /// After this no further request is taken on a connection: a client comes again.
+    /// Lifetime of a connection: after it, no further request is read, and the client reconnects.
     pub life: Duration,
-    /// Longest time that the last request of a connection has then.
+    /// Longest time for the last request of a connection after its lifetime.
     pub last: Duration,
 }
 
-/// Answers whoever connects, until it is told to stop: then no connection is accepted any more,
-/// and the requests that are being answered are given their last time. Over TLS, if it has an
-/// identity, else plainly, for what anybody may read. `kept` are places that others cannot take.
+/// Serves connections until `stop` is cancelled. Then no connection is accepted, and running
+/// requests get a last time to finish. With an identity it uses TLS, otherwise plain HTTP for
+/// public content. `kept` are reserved places.
 pub async fn serve(
     listener: TcpListener,
     limits: Limits,
@@ -96,22 +96,23 @@ pub async fn serve(
     Arc::new(server).accept(listener).await;
 }
 
-/// What connections of one server have in common.
+/// State shared by the connections of one server.
 struct Server {
     limits: Limits,
     /// None: without TLS.
     identity: Option<Identity>,
     router: Router,
     stop: CancellationToken,
-    /// Of those that have not said who they are. None of them is ever busy, so that there is
-    /// always one that gives way: whoever holds the others, who comes is heard out.
+    /// Places of connections before their TLS handshake ends. None of them is ever busy, so one can
+    /// always be evicted: a new client always gets to its handshake, whoever holds the other
+    /// places.
     handshakes: Arc<Places>,
     places: Arc<Places>,
     kept: Option<(Arc<Places>, Kept)>,
 }
 
 impl Server {
-    /// Nobody waits to be accepted: whoever says nothing would be waited for too.
+    /// Accepts connections without waiting for any of them: a silent client would block the others.
     async fn accept(self: Arc<Self>, listener: TcpListener) {
         let connections = TaskTracker::new();
         let first = match &self.identity {
@@ -155,7 +156,7 @@ impl Server {
         address: IpAddr,
         place: Place,
     ) -> anyhow::Result<()> {
-        // Answers are small: none is to wait for the next.
+        // Answers are small, so none waits for the next one.
         tcp.set_nodelay(true)?;
         let Some(identity) = &self.identity else {
             let shown = Shown::default().at(address);
@@ -163,7 +164,7 @@ impl Server {
                 .requests(tcp, shown, place, self.limits.head_bytes)
                 .await;
         };
-        // Before there is a certificate nobody can be answered.
+        // Without a certificate no request can be served yet.
         let Some(config) = identity.config() else {
             return Ok(());
         };
@@ -175,10 +176,10 @@ impl Server {
             shaken = tokio::time::timeout(self.limits.head, shakes) => shaken,
         };
         let stream = shaken??;
-        // Who asks may be told by it.
+        // A handler may authenticate the client by its certificate.
         let shown = Shown::new(stream.get_ref().1.peer_certificates()).at(address);
         let (entered, head_bytes) = self.enter(&shown);
-        // From here on it has that place, or none.
+        // From here on the connection has its final place, or none.
         drop(place);
         let Some(place) = entered else {
             bail!(NO_PLACE);
@@ -186,8 +187,8 @@ impl Server {
         self.requests(stream, shown, place, head_bytes).await
     }
 
-    /// A place for who shows this, if there is one, and how large heads may be there. Those for
-    /// whom some are kept have the others too, once these are taken.
+    /// A place for this client, if there is one, and its largest request head. Clients with
+    /// reserved places may also take the other places once the reserved ones are taken.
     fn enter(&self, shown: &Shown) -> (Option<Place>, usize) {
         let address = shown.address();
         let kept = self.kept.as_ref().filter(|(_, kept)| (kept.of)(shown));
@@ -217,7 +218,7 @@ impl Server {
             .header_read_timeout(self.limits.head)
             .max_buf_size(head_bytes)
             .max_headers(HEADERS)
-            // What is written is kept as it came, not copied: `until_read`.
+            // Written data are queued without a copy: `until_read` needs that.
             .writev(true)
             .serve_connection(TokioIo::new(stream), service);
         let mut serving = pin!(serving);
@@ -236,8 +237,8 @@ impl Server {
     }
 }
 
-/// An answer that is busy until its body has been written, but for what sockets hold of it: that
-/// is not when there is no more of it, since a body may come whole and be read slowly.
+/// An answer that counts as busy until the socket has taken its whole body. The end of the body
+/// stream is too early, because a body may come as a whole and be read slowly.
 fn until_read(
     answer: Response<Body>,
     busy: Arc<Busy>,
@@ -250,7 +251,7 @@ fn until_read(
     })
 }
 
-/// Data of an answer, until it is written.
+/// Data of an answer until they are written.
 struct Written {
     data: Bytes,
     _busy: Arc<Busy>,

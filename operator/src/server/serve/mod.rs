@@ -1,6 +1,6 @@
-//! What the operator's servers have in common: connections that are bounded in
-//! number and time, and a certificate that is renewed while they serve: `tls` has one that is
-//! given, `kept` one of our own; `client` is what those show who come, `places` how many are there.
+//! Common base of the operator's servers: connections limited in number and time, and a certificate
+//! that is renewed while they serve. `tls` serves a given certificate, `kept` the operator's own;
+//! `client` holds the client certificates, `places` the connections.
 
 mod client;
 mod kept;

@@ -1,10 +1,10 @@
-//! Places of connections. Whoever can reach the port can open as many connections as they like,
-//! and is not to keep out whom the server is there for: when all places are taken, who comes has
-//! one at once, and somebody gives way. That is one of the address that holds the most, which says
-//! nothing, and has said nothing for longest. What is being answered, or reads its answer, gives way
-//! only to an address that has less. So one address alone, however many it opens, takes nothing from
-//! another; many together leave each other as much as they have; and where all come from one, as
-//! behind a proxy, who says nothing gives way to who comes after.
+//! Places of connections. Any client that reaches the port can open many connections, and must not
+//! keep others out. When all places are taken, a new connection gets one at once and an old one is
+//! evicted. It is one of the address that holds the most, preferably one that is idle, and the
+//! longest. A connection that is being answered is evicted only for an address that holds less. So
+//! one address cannot starve another, however many connections it opens. Many addresses leave each
+//! other as much as each holds. If all clients share an address, as behind a proxy, idle
+//! connections are evicted for new ones.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -15,12 +15,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::Shown;
 
-/// Places that others cannot take.
+/// Reserved places.
 #[derive(Clone)]
 pub struct Kept {
-    /// How many.
+    /// Number of reserved places.
     pub places: usize,
-    /// Whether they are for who shows this.
+    /// True if the reserved places are for this client.
     pub of: Arc<dyn Fn(&Shown) -> bool + Send + Sync>,
 }
 
@@ -32,17 +32,17 @@ pub(super) struct Places {
 
 #[derive(Default)]
 struct Taken {
-    /// Counts all that happens: what is lower was earlier.
+    /// Counter of events: a lower number is earlier.
     next: u64,
-    /// By when they came.
+    /// Connections, by the number of their arrival.
     by: BTreeMap<u64, Connection>,
 }
 
 struct Connection {
     address: IpAddr,
-    /// Requests of it that are being answered: one may be read still when the next is asked.
+    /// Requests being answered: the last answer may still be read when the next request comes.
     busy: usize,
-    /// Since when it is as it is.
+    /// When the connection last became busy or idle.
     since: u64,
     is_out: CancellationToken,
 }
@@ -60,8 +60,8 @@ impl Taken {
         now
     }
 
-    /// Who gives way to one of this address. None: it is this address that holds the most, and
-    /// all that it has asked is being answered.
+    /// The connection to evict for a new one of this address. None: this address holds the most,
+    /// and all of its connections are busy.
     fn gives_way(&self, comer: IpAddr) -> Option<u64> {
         let mut held = BTreeMap::from([(comer, 1_usize)]);
         for connection in self.by.values() {
@@ -81,7 +81,7 @@ impl Taken {
 }
 
 impl Places {
-    /// So many.
+    /// So many places.
     pub(super) fn new(most: usize) -> Arc<Self> {
         Arc::new(Self {
             most,
@@ -89,7 +89,7 @@ impl Places {
         })
     }
 
-    /// A place for one who comes from there. None: there is none for that address.
+    /// A place for a connection from this address. None: the address gets none.
     pub(super) fn enter(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
         let mut taken = self.taken.lock();
         if taken.by.len() >= self.most {
@@ -123,16 +123,16 @@ impl Places {
     }
 }
 
-/// A place, until this is dropped.
+/// A place, until it is dropped.
 pub(super) struct Place {
     places: Arc<Places>,
     number: u64,
-    /// It has been given to somebody else.
+    /// Cancelled when the place is given to another connection.
     pub(super) is_out: CancellationToken,
 }
 
 impl Place {
-    /// A request is being answered, and the answer is being read, until that is dropped.
+    /// Marks the connection as busy, until the guard is dropped.
     pub(super) fn busy(&self) -> Busy {
         self.places
             .count(self.number, |busy| busy.saturating_add(1));
@@ -149,7 +149,7 @@ impl Drop for Place {
     }
 }
 
-/// A request of a connection.
+/// Guard for a request of a connection.
 pub(super) struct Busy {
     places: Arc<Places>,
     number: u64,
@@ -193,12 +193,12 @@ mod tests {
         assert!(!idle.is_out.is_cancelled() && !busy.is_out.is_cancelled());
         let stay = attackers.len() - 2;
         assert_eq!(out(&attackers), (0..stay).collect::<Vec<_>>());
-        // Whoever is of no such address has a place as well.
+        // A client from another address gets a place, too.
         let third = places.enter(of(2)).unwrap();
         assert!(!third.is_out.is_cancelled());
     }
 
-    /// As if they asked much, or sent bodies that do not end.
+    /// As if the attackers sent many requests, or bodies without end.
     #[test]
     fn what_is_being_answered_gives_way_to_an_address_that_has_less_and_to_its_own_never() {
         let places = Places::new(3);
@@ -238,7 +238,7 @@ mod tests {
         let second = places.enter(of(ATTACKER)).unwrap();
         assert!(!second.is_out.is_cancelled());
         let third = places.enter(of(SERVER)).unwrap();
-        // Who has given way, and is dropped later, takes nothing with it.
+        // Dropping an evicted place later frees no other place.
         drop(second);
         assert!(!third.is_out.is_cancelled());
         assert_eq!(places.taken.lock().by.len(), 1);

@@ -1,6 +1,5 @@
-//! A server's certificate: one that is given, and read again when it is
-//! renewed, or one of its own. What is of no use is not taken, and the one
-//! before goes on.
+//! A server's certificate: a given one that is reloaded when it is renewed, or a self-signed one.
+//! An unusable certificate is not taken, and the previous one stays in use.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,35 +17,35 @@ use tracing::{info, warn};
 
 use super::client::Whoever;
 
-/// How often the files are read again: they are renewed days before they end.
+/// How often the files are read again. They are renewed days before they expire.
 const LOOK: Duration = Duration::from_secs(30);
 
-/// Where the certificate comes from.
+/// Source of the certificate.
 #[derive(Clone, Debug)]
 pub enum Certificate {
     /// tls.crt and tls.key in a folder, as a Secret of type kubernetes.io/tls is mounted.
     Folder(PathBuf),
-    /// One that is made now, for these names, and signed by nobody.
+    /// A self-signed certificate that is made now for these names.
     Own(Vec<String>),
 }
 
 /// A certificate and its key, as PEM.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Pem {
-    /// The certificate, and those that lead from it to one that clients know.
+    /// The certificate, and its chain to an authority that clients know.
     pub certificate: Vec<u8>,
-    /// Its key.
+    /// Private key of the certificate.
     pub key: Vec<u8>,
 }
 
-/// The key is for nobody to read.
+/// The private key must not appear in logs.
 impl std::fmt::Debug for Pem {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("Pem").finish_non_exhaustive()
     }
 }
 
-/// What a server says who it is with now. Clones are the same.
+/// Current certificate of a server. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct Identity(Arc<Shared>);
 
@@ -54,7 +53,7 @@ pub struct Identity(Arc<Shared>);
 struct Shared {
     shown: RwLock<Option<Shown>>,
     is_degraded: AtomicBool,
-    /// Clients are asked for a certificate, and need not have one.
+    /// Clients are asked for a certificate, but need none.
     asks_clients: bool,
 }
 
@@ -65,7 +64,7 @@ struct Shown {
 }
 
 impl Identity {
-    /// Of a server that asks its clients for a certificate too, and takes those that have none.
+    /// Identity of a server that asks its clients for a certificate, and accepts those without one.
     #[must_use]
     pub fn asking_clients() -> Self {
         Self(Arc::new(Shared {
@@ -74,10 +73,10 @@ impl Identity {
         }))
     }
 
-    /// From now on it is this.
+    /// Uses this certificate from now on.
     ///
     /// # Errors
-    /// If that is of no use: then it is what it was.
+    /// If the certificate cannot be used. Then the previous one stays.
     pub fn take(&self, pem: &Pem) -> anyhow::Result<()> {
         let chain = CertificateDer::pem_slice_iter(&pem.certificate);
         let chain = chain.collect::<Result<Vec<_>, _>>()?;
@@ -96,24 +95,24 @@ impl Identity {
         Ok(())
     }
 
-    /// What connections are made with. None: there is no certificate yet.
+    /// TLS configuration of new connections. None: there is no certificate yet.
     #[must_use]
     pub fn config(&self) -> Option<Arc<ServerConfig>> {
         self.0.shown.read().as_ref().map(|s| s.config.clone())
     }
 
-    /// When the certificate ends.
+    /// Expiry of the certificate.
     #[must_use]
     pub fn ends(&self) -> Option<Timestamp> {
         self.0.shown.read().as_ref().map(|s| s.ends)
     }
 
-    /// Says whether what should follow the certificate cannot be taken.
+    /// Sets whether the renewal of the certificate fails.
     pub fn set_degraded(&self, is_degraded: bool) {
         self.0.is_degraded.store(is_degraded, Ordering::Relaxed);
     }
 
-    /// True if what should follow the certificate cannot be taken.
+    /// True if the renewal of the certificate fails.
     #[must_use]
     pub fn is_degraded(&self) -> bool {
         self.0.is_degraded.load(Ordering::Relaxed)
@@ -126,7 +125,7 @@ fn ends(certificate: &CertificateDer<'_>) -> anyhow::Result<Timestamp> {
     Ok(Timestamp::from_second(ends)?)
 }
 
-/// A certificate from where it comes from, and what it is now.
+/// A source of a certificate, with the identity that shows it.
 #[derive(Debug)]
 pub struct Tls {
     certificate: Certificate,
@@ -135,18 +134,18 @@ pub struct Tls {
 }
 
 impl Tls {
-    /// The certificate that is there now.
+    /// Loads the certificate.
     ///
     /// # Errors
-    /// If there is none that can be used.
+    /// If it cannot be loaded or used.
     pub fn new(certificate: Certificate) -> anyhow::Result<Self> {
         Self::shown_by(certificate, Identity::default())
     }
 
-    /// The same of a server whose identity is made already.
+    /// The same for an existing identity.
     ///
     /// # Errors
-    /// If there is none that can be used.
+    /// If it cannot be loaded or used.
     pub fn shown_by(certificate: Certificate, identity: Identity) -> anyhow::Result<Self> {
         let pem = match &certificate {
             Certificate::Folder(folder) => read(folder)?,
@@ -165,13 +164,13 @@ impl Tls {
         })
     }
 
-    /// What is valid now, whenever that is asked.
+    /// The identity, which always shows the current certificate.
     #[must_use]
     pub fn identity(&self) -> Identity {
         self.identity.clone()
     }
 
-    /// Takes up what is renewed. Never ends.
+    /// Reloads renewed certificates. Never returns.
     pub async fn follow(mut self) {
         let Certificate::Folder(folder) = self.certificate.clone() else {
             return std::future::pending().await;
@@ -183,7 +182,7 @@ impl Tls {
             match renewed {
                 Ok(false) => {}
                 Ok(true) => info!("the certificate is renewed"),
-                // Half of a renewal too: the one before goes on.
+                // Also after a half-finished renewal: the previous certificate stays.
                 Err(error) => {
                     warn!(error = %format!("{error:#}"), "the certificate is not renewed");
                 }
@@ -191,7 +190,7 @@ impl Tls {
         }
     }
 
-    /// True if it is another now.
+    /// True if the certificate has changed.
     fn look(&mut self, folder: &std::path::Path) -> anyhow::Result<bool> {
         let now = read(folder)?;
         if now == self.pem {

@@ -1,7 +1,8 @@
-//! What a kubelet asks: whether the process is to be started again, and whether it can be asked.
+//! Probes for the kubelet: whether the process must be restarted, and whether it can serve.
 //!
-//! Neither tells anything but names of its own parts, since whoever reaches the port may ask. It
-//! is a port of its own: whoever keeps that of the endpoint busy must not have the process killed.
+//! The answers contain only names of the process's own parts, because any client that reaches the
+//! port may ask. The port is separate, so that a client that floods the endpoint's port cannot have
+//! the process killed.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -20,9 +21,9 @@ use crate::server::serve;
 use crate::server::serve::{Identity, Limits};
 use crate::server::webhook::Readiness;
 
-/// A kubelet asks every few seconds, and takes a new connection each time. All others may come
-/// from its own address, where the network hides theirs: then it is to be heard before so many
-/// more have come.
+/// A kubelet probes every few seconds, each time with a new connection. If the network hides client
+/// addresses, all other clients may share its address. Then its probe must be answered before so
+/// many more connections arrive.
 const LIMITS: Limits = Limits {
     connections: 128,
     head_bytes: 8 << 10,
@@ -31,10 +32,10 @@ const LIMITS: Limits = Limits {
     last: Duration::from_secs(2),
 };
 
-/// Who leads, and the admission webhook of this process, leader or not. None: it has none.
+/// State of the leader, and the admission webhook of this process, if it has one.
 type Asked = (Lead, Option<Readiness>);
 
-/// Answers for as long as it is polled.
+/// Serves the probes for as long as it is polled.
 pub async fn answer(address: SocketAddr, lead: Lead, webhook: Option<Readiness>) {
     let listener = serve::bind(address, "health").await;
     let router = Router::new()
@@ -59,30 +60,30 @@ fn told(path: &str, checks: &[Check]) -> (StatusCode, String) {
     let (is_well, text) = report(path, checks);
     match is_well {
         true => (StatusCode::OK, text),
-        // The API server's own code for it.
+        // The code that the API server uses, too.
         false => (StatusCode::INTERNAL_SERVER_ERROR, text),
     }
 }
 
-/// The scheduler looks at its news at least once a minute. Where it has not for so long it hangs.
+/// The scheduler works on its events at least once a minute. If it has not for so long, it hangs.
 const HANGS: Duration = Duration::from_secs(300);
 
-/// One part, and what is wrong with it. None: nothing.
+/// A part, and its problem. None: it works.
 type Check = (&'static str, Option<String>);
 
-/// Whether the process does what it should, or must be started again. One that stands by does.
+/// Checks whether the process works or has to be restarted. A standby replica works.
 fn live(leading: Option<&Leading>) -> Vec<Check> {
     let Some(Leading { context, .. }) = leading else {
         return vec![("ping", None)];
     };
     let idle = context.scheduler.age();
-    // Until all is listed it has nothing to look at.
+    // Before everything is listed, the scheduler has nothing to do.
     let hangs = context.cache.is_synced() && idle > HANGS;
     let hangs = hangs.then(|| format!("it has not looked at its news for {} s", idle.as_secs()));
     vec![("ping", None), ("scheduler", hangs)]
 }
 
-/// Whether the process knows what it is asked about. One that stands by is ready to lead.
+/// Checks whether the process knows the cluster's state. A standby replica is ready.
 fn ready(leading: Option<&Leading>) -> Vec<Check> {
     let Some(Leading { context, commands }) = leading else {
         return vec![("ping", None)];
@@ -95,10 +96,11 @@ fn ready(leading: Option<&Leading>) -> Vec<Check> {
     ]
 }
 
-/// An API server sends its reviews to who is ready. Nobody waits for that to make a certificate,
-/// to read the cluster, or to lead: there is a way back from each. The endpoint's certificate is
-/// no part of it: without, the webhook is to answer all the same. Whose watch has stalled judges no
-/// job, which another replica may: where it is so on all of them, jobs pass as they would have.
+/// Checks whether the process can answer reviews, because an API server sends them to ready
+/// replicas. Making a certificate, reading the cluster and becoming leader never depend on this
+/// readiness, so no deadlock is possible. The endpoint's certificate is left out: the webhook
+/// answers without it. A replica with a stalled watch judges no job, but another one may. If all of
+/// them are unready, jobs pass as they would have.
 fn reviews(webhook: Option<&Readiness>, now: Timestamp) -> Vec<Check> {
     let Some(webhook) = webhook else {
         return Vec::new();
@@ -133,7 +135,7 @@ fn unheard(kind: String) -> String {
     format!("nothing has been heard of {kind} for minutes")
 }
 
-/// Whether all is well, and a line for each part, as the API server writes them.
+/// Overall result, and a line for each part, in the format of the API server.
 fn report(path: &str, checks: &[Check]) -> (bool, String) {
     let is_well = checks.iter().all(|(_, wrong)| wrong.is_none());
     let mut text = String::new();

@@ -1,4 +1,4 @@
-//! Logs, and the traces that go with them.
+//! Logs, and traces.
 
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
@@ -16,8 +16,8 @@ pub enum LogFormat {
     Json,
 }
 
-/// Starts logging to standard error, and tracing where that is asked for. `RUST_LOG` chooses what
-/// is logged; without it, info and above. What it gives is kept until the process ends.
+/// Starts logging to standard error, and tracing if an endpoint is set. `RUST_LOG` is the filter;
+/// the default is info. The result must be kept until the process ends.
 pub fn log(format: LogFormat) -> Traces {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);

@@ -1,7 +1,7 @@
-//! What people and machines are told of the operator itself: logs, metrics and health.
+//! Logs, metrics and health of the operator itself.
 //!
-//! `state` looks up how things stand when a scraper asks. `health` is what a kubelet asks. What
-//! happens is counted in `dispatch::counts`, by the metrics that `dispatch::facts` lists.
+//! `state` computes gauges on request, and `health` serves the kubelet's probes. Counters are in
+//! `dispatch::counts`, and all metrics are listed in `dispatch::facts`.
 
 pub mod health;
 mod log;

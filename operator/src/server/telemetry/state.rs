@@ -1,4 +1,4 @@
-//! How things stand, looked up when somebody asks.
+//! Gauges, computed on request.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -29,29 +29,29 @@ use crate::gang::key::Key;
 use crate::server::serve::Identity;
 use crate::server::webhook::Readiness;
 
-/// How long the scheduler is waited for: what it alone knows is left out then.
+/// Longest wait for the scheduler. After it, the scheduler's gauges are left out.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What the text is.
+/// Content type of the metrics.
 pub const FORMAT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// What leads in this process, once it does.
+/// State of the leader in this process, once it leads.
 pub type Lead = Arc<RwLock<Option<Leading>>>;
 
-/// What a process knows that leads.
+/// State of a leading process.
 #[derive(Clone)]
 pub struct Leading {
-    /// The cluster as it knows it.
+    /// The cluster as the process knows it.
     pub context: Arc<Context>,
-    /// What it writes through.
+    /// Client for writes.
     pub commands: Commands,
 }
 
-/// All metrics, in the format of OpenMetrics. `leading`: None stands by, and what it watches is
-/// what its webhook answers from, if it has one.
+/// All metrics, in the OpenMetrics format. `leading` is None on a standby replica, whose watches
+/// are those of its webhook, if it has one.
 ///
 /// # Errors
-/// If a look at the cluster has panicked.
+/// If computing the gauges has panicked.
 pub async fn text(
     leading: Option<&Leading>,
     webhook: Option<&Readiness>,
@@ -72,7 +72,7 @@ pub async fn text(
     if let Some(leading) = leading.cloned() {
         let context = leading.context.clone();
         context.counts.register(&mut registry);
-        // Ten thousand jobs and nodes are gone through: whoever serves others does not wait.
+        // Ten thousand jobs and nodes are iterated, so this runs on a blocking thread.
         let looked = tokio::task::spawn_blocking(move || {
             let Leading { context, commands } = leading;
             process(&mut gauges, &context, &commands);
@@ -93,7 +93,7 @@ pub async fn text(
 
 type Value = Gauge<f64, AtomicU64>;
 
-/// Gauges in the order in which they were first told.
+/// Gauges in the order in which they were first set.
 #[derive(Default)]
 struct Gauges {
     families: Vec<(Fact, Family<Labels, Value>)>,
@@ -134,7 +134,7 @@ fn flag(is: bool) -> f64 {
     f64::from(u8::from(is))
 }
 
-/// What is shown need not be exact above 2^53.
+/// A gauge need not be exact above 2^53.
 #[expect(
     clippy::cast_precision_loss,
     reason = "metrics are numbers of that kind"
@@ -182,7 +182,7 @@ fn guards(gauges: &mut Gauges, cache: &Cache) {
     gauges.one(facts::CHANGED_PODS, count(changed));
 }
 
-/// What one job counts as.
+/// Labels of one job.
 type Standing = (String, JobPhase);
 
 fn jobs(gauges: &mut Gauges, cache: &Cache) {
@@ -232,7 +232,7 @@ fn jobs(gauges: &mut Gauges, cache: &Cache) {
     }
 }
 
-/// The queue of a job, if there is one of that name: any other is a word that a user made up.
+/// The queue of a job, if it exists. Any other name is a label value that a user invented.
 fn known_queue(cache: &Cache, job: &TrainingJob) -> String {
     let queue = job
         .status
@@ -271,7 +271,7 @@ fn nodes(gauges: &mut Gauges, cache: &Cache) {
     }
 }
 
-/// Of the processor's thousandths, which the engine counts in, whole ones.
+/// In base units: the engine counts cpu in thousandths of a core.
 fn units(resource: &str, amount: i128) -> f64 {
     match resource {
         "cpu" => approximate(amount) / 1_000.0,
@@ -312,7 +312,7 @@ async fn scheduler(gauges: &mut Gauges, context: &Context) {
             }
         }
     }
-    // Extended resources have a domain in their name; devices are such.
+    // Names of extended resources contain a domain, and devices are extended resources.
     let devices = totals.by_resource.into_iter();
     for (resource, devices) in devices.filter(|(name, _)| name.as_str().contains('/')) {
         let free = devices.allocatable.saturating_sub(devices.held);

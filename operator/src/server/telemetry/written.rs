@@ -1,4 +1,4 @@
-//! What a test's log says.
+//! Captures the log of a test.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -6,12 +6,12 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tracing::subscriber::DefaultGuard;
 
-/// Lines of the log of this thread.
+/// Lines of this thread's log.
 #[derive(Clone, Default)]
 pub(crate) struct Written(Arc<Mutex<Vec<u8>>>);
 
 impl Written {
-    /// From now on, until the guard is dropped.
+    /// Captures lines from now on, until the guard is dropped.
     pub(crate) fn begin() -> (Self, DefaultGuard) {
         let written = Self::default();
         let writer = written.clone();

@@ -1,4 +1,4 @@
-//! What is answered: passed, with warnings perhaps, or refused with the reason.
+//! Answers to reviews: passed, perhaps with warnings, or refused with the reason.
 
 use kube::core::Status;
 use kube::core::admission::AdmissionResponse;
@@ -6,26 +6,26 @@ use trellis_api::Reason;
 
 use crate::controller::policies::shown;
 
-/// Characters of a warning: the API server cuts what is longer.
+/// Longest warning in characters: the API server cuts longer ones.
 const WARNING: usize = 256;
-/// Warnings of one answer: the API server shows 4096 characters of all webhooks together.
+/// Most warnings of one answer: the API server shows 4096 characters of all webhooks together.
 const WARNINGS: usize = 12;
 
-/// What has become of a request.
+/// Decision on a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Decision {
-    /// It was looked at and is allowed.
+    /// The object was judged and is allowed.
     Allowed,
-    /// It is refused.
+    /// The object is refused.
     Refused,
-    /// It is none of ours to look at.
+    /// The webhook does not judge such requests.
     Passed,
-    /// Nobody can say now; the controller will.
+    /// The webhook cannot decide now; the controller will.
     Undecided,
 }
 
 impl Decision {
-    /// The word itself, in metrics and logs.
+    /// Name of the decision in metrics and logs.
     pub(super) const fn as_str(self) -> &'static str {
         match self {
             Self::Allowed => "Allowed",
@@ -36,16 +36,16 @@ impl Decision {
     }
 }
 
-/// An answer.
+/// Answer to a review.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Answer {
-    /// What has become of it.
+    /// Decision on the request.
     pub(super) decision: Decision,
-    /// Why, where there is a word for it.
+    /// Reason of the decision, if it has one.
     pub(super) reason: Option<Reason>,
-    /// The same in words, of what is refused.
+    /// Message of a refusal.
     pub(super) message: String,
-    /// What whoever asks is to know.
+    /// Warnings for the client.
     pub(super) warnings: Vec<String>,
 }
 
@@ -58,14 +58,14 @@ impl Answer {
         Self::with(Decision::Allowed, None, warnings)
     }
 
-    /// It passes, and will wait with this reason.
+    /// Passes a job that will wait for this reason.
     pub(super) fn waits(reason: Reason, message: &str, more: Vec<String>) -> Self {
         let first = format!("{}: {message}", reason.as_str());
         let warnings = [first].into_iter().chain(more);
         Self::with(Decision::Undecided, Some(reason), warnings)
     }
 
-    /// It passes, since it cannot be decided here and now.
+    /// Passes an object that cannot be judged now.
     pub(super) fn undecided(why: &str) -> Self {
         let warning = format!("{why}: Trellis decides once it is stored");
         Self::with(Decision::Undecided, None, [warning])
@@ -91,14 +91,14 @@ impl Answer {
         }
     }
 
-    /// The answer to the request of that uid.
+    /// The response to the request of that uid.
     pub(super) fn response(self, uid: String) -> AdmissionResponse {
         let mut response = AdmissionResponse::invalid("");
         response.uid = uid;
         response.allowed = self.decision != Decision::Refused;
         response.result = Status::default();
         if !response.allowed {
-            // Who applies it is told the word that the job's status would bear.
+            // The client gets the reason that the job's status would have.
             let reason = self.reason.map_or("Forbidden", Reason::as_str);
             let code = match self.reason {
                 Some(Reason::InvalidSpec) => 422,
@@ -111,8 +111,8 @@ impl Answer {
     }
 }
 
-/// Each on one line, the first of them, and none longer than what is shown of it. A warning is
-/// the header of an answer: the API server drops one with a control character in it.
+/// The first warnings, each on one line and cut to its longest length. Warnings are sent as HTTP
+/// headers: the API server drops one with a control character.
 fn bounded(warnings: impl IntoIterator<Item = String>) -> Vec<String> {
     let mut warnings: Vec<String> = warnings.into_iter().collect();
     if warnings.len() > WARNINGS {

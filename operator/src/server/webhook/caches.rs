@@ -1,5 +1,5 @@
-//! What is known of the cluster: of who leads all that it knows, of others what an
-//! answer hangs on, and no more.
+//! The cluster's state for the webhook: all of it on the leader, and only what an answer needs on
+//! other replicas.
 
 use std::sync::Arc;
 
@@ -16,19 +16,19 @@ use crate::dispatch::context::Context;
 use crate::dispatch::tasks::Tasks;
 use crate::gang::observed::{SlimNamespace, SlimService, Unhealthy};
 
-/// Kinds that are watched by who does not lead, beside policies.
+/// Kinds that a standby replica watches, beside policies.
 const WATCHES: usize = 6;
 
-/// What is known now. Clones are the same.
+/// The known state of the cluster. Clones share it.
 #[derive(Clone, Debug)]
 pub(super) struct Caches {
     now: Arc<RwLock<Arc<Context>>>,
-    /// What the leader knows, once we lead.
+    /// The leader's context, once this process leads.
     leads: watch::Sender<Option<Arc<Context>>>,
 }
 
 impl Default for Caches {
-    /// Nothing is known.
+    /// An empty context.
     fn default() -> Self {
         let (context, _) = Context::of(Unhealthy::default(), WATCHES);
         Self {
@@ -39,7 +39,7 @@ impl Default for Caches {
 }
 
 impl Caches {
-    /// This is known, and stays so.
+    /// This context, for ever.
     #[cfg(test)]
     pub(super) fn of(context: Arc<Context>) -> Self {
         let caches = Self::default();
@@ -47,23 +47,23 @@ impl Caches {
         caches
     }
 
-    /// What is known now.
+    /// The current context.
     pub(super) fn context(&self) -> Arc<Context> {
         self.now.read().clone()
     }
 
-    /// True once all is known that an answer hangs on.
+    /// True once everything is known that an answer needs.
     pub(super) fn is_complete(&self) -> bool {
         let context = self.context();
         context.cache.is_synced() && context.cache.policies.active().is_some()
     }
 
-    /// We lead, and this is what is known from now on.
+    /// Uses the leader's context from now on, because this process leads.
     pub(super) fn lead(&self, context: Arc<Context>) {
         self.leads.send_replace(Some(context));
     }
 
-    /// Keeps it up to date. Returns if that is not possible any more.
+    /// Watches the cluster. Returns if a watch ends.
     pub(super) async fn keep(self, client: Client, loader: Loader) {
         let context = self.context();
         let mut tasks = Tasks::default();
@@ -83,12 +83,12 @@ impl Caches {
         }
         drop(tasks);
         info!("the admission webhook answers from what the leader knows");
-        // What ends there ends the process.
+        // If a watch of the leader ends, the process ends.
         std::future::pending().await
     }
 }
 
-/// What the leader knows, once that is all there is.
+/// The leader's context, once it is complete.
 async fn complete(leads: &mut watch::Receiver<Option<Arc<Context>>>) -> Arc<Context> {
     let led = leads.wait_for(Option::is_some).await;
     let Some(context) = led.ok().and_then(|context| context.clone()) else {

@@ -1,4 +1,4 @@
-//! What the webhook's tests know of a cluster.
+//! Context of the webhook's tests.
 
 use std::sync::Arc;
 

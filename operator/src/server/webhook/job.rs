@@ -1,4 +1,4 @@
-//! A TrainingJob: what the controller will say of it.
+//! Judges a TrainingJob as the controller will.
 
 use trellis_api::{Reason, TrainingJob};
 
@@ -10,7 +10,7 @@ use crate::controller::{does_not_decode, foresee};
 use crate::gang::key::Key;
 
 pub(super) fn judge(by: &Judge, request: Request) -> Judged {
-    // It is the spec of who asks now, whatever the stamp that it bears says.
+    // The requester is the user of this request, whatever stamp the object has.
     let requester = requester_of(&request.user_info);
     let job: TrainingJob = match judge::object(request) {
         Ok(job) => job,
@@ -41,8 +41,8 @@ pub(super) fn judge(by: &Judge, request: Request) -> Judged {
     }
 }
 
-/// What is not known that everything hangs on. To refuse a job for that would be wrong: its
-/// namespace may have been created with it.
+/// Why the job cannot be judged yet. A job is not refused for that: its namespace may have been
+/// created together with it.
 fn unknown(by: &Judge, job: &TrainingJob) -> Option<String> {
     if !by.context.cache.is_synced() {
         return Some("the cluster has not been read yet".to_owned());

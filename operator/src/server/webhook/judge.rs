@@ -1,4 +1,4 @@
-//! What is to be said of a request: a function of it and of what is known.
+//! Judges a request. Depends only on the request and the known state.
 
 use std::sync::Arc;
 
@@ -12,26 +12,26 @@ use super::review::{self, Request};
 use super::{job, policy, profile, quota};
 use crate::dispatch::context::Context;
 
-/// By what it is decided.
+/// Everything that a decision depends on.
 #[derive(Clone)]
 pub(super) struct Judge {
     pub(super) context: Arc<Context>,
-    /// The policies that decide.
+    /// Policies in force.
     pub(super) policies: Option<Arc<Policies>>,
     pub(super) loader: Loader,
     pub(super) settings: Arc<Settings>,
 }
 
-/// What is said of a request.
+/// Decision on a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Judged {
     pub(super) answer: Answer,
-    /// It hangs on what is known of other objects, which may be a moment behind.
+    /// The decision depends on other objects, which may be a moment out of date.
     pub(super) may_be_behind: bool,
 }
 
 impl Judged {
-    /// It would be said of the object whatever else there is.
+    /// A decision that does not depend on other objects.
     pub(super) fn of_itself(answer: Answer) -> Self {
         Self {
             answer,
@@ -40,7 +40,7 @@ impl Judged {
     }
 }
 
-/// A kind that is looked at.
+/// Kind of the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Job,
@@ -64,7 +64,7 @@ impl Kind {
         kinds.next().map_or(Self::Other, |(_, kind)| kind)
     }
 
-    /// The word itself, in metrics: never what a user has written.
+    /// Name of the kind in metrics: never a value that a user writes.
     pub(super) const fn as_str(self) -> &'static str {
         match self {
             Self::Job => "TrainingJob",
@@ -82,7 +82,7 @@ fn is<K: Resource<DynamicType = ()>>(request: &Request) -> bool {
 }
 
 impl Judge {
-    /// What is said of the request.
+    /// Judges the request.
     pub(super) fn judge(&self, request: Request) -> Judged {
         let kind = Kind::of(&request);
         if kind == Kind::Other || !review::writes_spec(&request) {
@@ -99,7 +99,7 @@ impl Judge {
     }
 }
 
-/// The object of the request as it will be stored: some of what it bears there stands beside it.
+/// The object as it will be stored. Its name and namespace may only be in the request.
 pub(super) fn object<K>(request: Request) -> serde_json::Result<K>
 where
     K: Resource<DynamicType = ()> + serde::de::DeserializeOwned,

@@ -1,4 +1,4 @@
-//! What is counted of the webhook, in the format of OpenMetrics.
+//! Metrics of the webhook, in the OpenMetrics format.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
@@ -28,7 +28,7 @@ struct Unanswered {
     code: u16,
 }
 
-/// All counts.
+/// All metrics of the webhook.
 #[derive(Debug)]
 pub(super) struct Metrics {
     registry: Registry,
@@ -70,7 +70,7 @@ impl Metrics {
         }
     }
 
-    /// One request is being answered, for as long as this lives.
+    /// Counts a request in flight, until the guard is dropped.
     pub(super) fn enter(self: &Arc<Self>) -> InFlight {
         self.in_flight.inc();
         InFlight(self.clone())
@@ -89,7 +89,7 @@ impl Metrics {
         self.unanswered.get_or_create(&Unanswered { code }).inc();
     }
 
-    /// All of it, as text.
+    /// All metrics as text.
     pub(super) fn text(&self, identity: &Identity) -> Result<String, std::fmt::Error> {
         let ends = identity.ends().map_or(0, |ends| ends.as_second());
         self.certificate_ends.set(ends);
@@ -101,7 +101,7 @@ impl Metrics {
     }
 }
 
-/// A request that is being answered.
+/// Guard for a request in flight.
 pub(super) struct InFlight(Arc<Metrics>);
 
 impl Drop for InFlight {
@@ -110,7 +110,7 @@ impl Drop for InFlight {
     }
 }
 
-/// What is told once everything has happened.
+/// The text with every metric set.
 #[cfg(test)]
 pub(crate) fn told() -> String {
     let metrics = Metrics::new();

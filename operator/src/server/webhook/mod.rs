@@ -1,13 +1,13 @@
-//! The admission webhook: what the controller will say of a job, and what is wrong
-//! with a policy or a profile, said before it is stored (docs/webhook.md).
+//! The admission webhook: shows what the controller will decide on a job, and problems of a policy
+//! or a profile, before they are stored (docs/webhook.md).
 //!
-//! It is early feedback and no authority: the controller decides again, so that whatever this
-//! cannot answer in time passes. Every operator answers, not only who leads, from what it
-//! knows of the cluster: a request costs no other.
+//! It gives early feedback and is no authority: the controller decides again, so a request that
+//! cannot be judged in time passes. Every replica answers, not only the leader, from its own
+//! caches: a request causes no other.
 //!
-//! Where to look: `review` is an AdmissionReview in and out, `judge` decides, `job`, `policy`,
-//! `quota` and `profile` for one kind each; `server` bounds body, time and concurrency; `caches` is what is
-//! known.
+//! `review` parses and writes AdmissionReviews, `judge` decides, with `job`, `policy`, `quota` and
+//! `profile` for one kind each; `server` limits size, time and concurrency; `caches` holds the
+//! known state.
 
 mod answer;
 mod caches;
@@ -41,10 +41,10 @@ use caches::Caches;
 pub(crate) use metrics::told;
 use server::Server;
 
-/// Its Service, its Secret and its ValidatingWebhookConfiguration.
+/// Name of the webhook's Service, Secret and ValidatingWebhookConfiguration.
 pub const NAME: &str = "trellis-webhook";
 
-/// Its certificate.
+/// The webhook's certificate.
 const CERTIFICATE: What = What {
     secret: NAME,
     words: "the webhook",
@@ -52,8 +52,8 @@ const CERTIFICATE: What = What {
     told: Whom::Webhook(NAME),
 };
 
-/// After the operator was told to stop it answers for so long as before: until then API
-/// servers have heard that it is not ready.
+/// How long the webhook answers after a stop signal, until API servers have learned that it is not
+/// ready.
 const LINGER: Duration = Duration::from_secs(3);
 
 /// Where and as whom it listens.
@@ -98,10 +98,10 @@ pub struct Options {
 }
 
 impl Options {
-    /// What it is to be, if it is to be.
+    /// The webhook's address and certificate, if it is enabled.
     ///
     /// # Errors
-    /// If the certificate that is given is of no use.
+    /// If the given certificate cannot be used.
     pub fn given(&self, namespace: &str) -> anyhow::Result<Option<Given>> {
         let Some(address) = self.listen else {
             return Ok(None);
@@ -123,7 +123,7 @@ impl Options {
     }
 }
 
-/// A name or an address as a certificate bears it.
+/// A name or an address in the form of a certificate.
 fn plain(name: &str) -> String {
     match name.parse::<std::net::IpAddr>() {
         Ok(address) => address.to_string(),
@@ -131,7 +131,7 @@ fn plain(name: &str) -> String {
     }
 }
 
-/// Where it listens, and where its certificate comes from.
+/// Address of the webhook, and the source of its certificate.
 #[derive(Debug)]
 pub struct Given {
     address: SocketAddr,
@@ -140,9 +140,9 @@ pub struct Given {
 
 #[derive(Debug)]
 enum Source {
-    /// Somebody else renews it, and tells the API server of it.
+    /// A given certificate. Another tool renews it, and writes its authority to the API server.
     Given(Tls),
-    /// We do.
+    /// A certificate that the operator makes and renews.
     Own {
         identity: Identity,
         namespace: String,
@@ -152,7 +152,7 @@ enum Source {
 }
 
 impl Given {
-    /// As whom it answers.
+    /// TLS identity of the webhook.
     fn identity(&self) -> Identity {
         match &self.source {
             Source::Given(tls) => tls.identity(),
@@ -172,7 +172,7 @@ pub struct Webhook {
 }
 
 impl Webhook {
-    /// A webhook, and what it does: to be polled for as long as the process lives.
+    /// A webhook, and its future, which must be polled for as long as the process lives.
     pub fn new(
         given: Given,
         clients: &Clients,
@@ -218,7 +218,7 @@ impl Webhook {
         (webhook, answers)
     }
 
-    /// Whether it could answer now.
+    /// Readiness of the webhook.
     #[must_use]
     pub fn readiness(&self) -> Readiness {
         Readiness {
@@ -227,14 +227,13 @@ impl Webhook {
         }
     }
 
-    /// From now on, once all is known there, it answers from what the leader knows: nothing is
-    /// watched twice.
+    /// Uses the leader's caches once they are complete, so that nothing is watched twice.
     pub fn look_at(&self, context: Arc<Context>) {
         self.caches.lead(context);
     }
 
-    /// Ends it so that no request fails: it says that it is not ready, answers on until that is
-    /// known, takes no more, and answers the last.
+    /// Shuts down without a failed request: reports not ready, answers until API servers know that,
+    /// accepts no more, and finishes the last requests.
     pub async fn drain(self) {
         info!("the admission webhook is no longer ready");
         self.is_leaving.cancel();
@@ -244,7 +243,7 @@ impl Webhook {
     }
 }
 
-/// What API servers need of it before they ask: a certificate, and that it knows the cluster.
+/// Checks whether API servers may ask the webhook: it has a certificate and knows the cluster.
 #[derive(Clone, Debug)]
 pub struct Readiness {
     identity: Identity,
@@ -252,33 +251,33 @@ pub struct Readiness {
 }
 
 impl Readiness {
-    /// Of one that knows this.
+    /// Readiness with this context.
     #[cfg(test)]
     pub(crate) fn of(identity: Identity, context: Arc<Context>) -> Self {
         let caches = Caches::of(context);
         Self { identity, caches }
     }
 
-    /// As whom it answers.
+    /// TLS identity of the webhook.
     #[must_use]
     pub fn identity(&self) -> &Identity {
         &self.identity
     }
 
-    /// Whether all is known that an answer hangs on. Every replica watches that for itself, until
-    /// it leads and all is known there.
+    /// True if everything is known that an answer needs. Every replica has its own watches, until
+    /// it leads and the leader's caches are complete.
     #[must_use]
     pub fn knows_all(&self) -> bool {
         self.caches.is_complete()
     }
 
-    /// The kind of which nothing has been heard for so long that no job is judged by what is known.
+    /// The kind whose watch is stalled, so that no job is judged.
     #[must_use]
     pub fn unseen(&self) -> Option<String> {
         self.caches.context().cache.unseen()
     }
 
-    /// How long ago each of its watches last showed that it lives.
+    /// Time since each watch last showed that it works.
     #[must_use]
     pub fn watch_ages(&self) -> BTreeMap<String, Duration> {
         self.caches.context().cache.watch_ages()

@@ -1,4 +1,4 @@
-//! A RuntimeProfile: whether jobs could be compiled with it, in the words of its status.
+//! Judges a RuntimeProfile: whether jobs can be compiled with it, with the messages of its status.
 
 use std::collections::BTreeSet;
 
@@ -26,8 +26,8 @@ pub(super) fn judge(by: &Judge, request: Request) -> Judged {
     })
 }
 
-/// That jobs which name none would wait. To take the default from one to the other is two writes,
-/// so that it is not refused.
+/// Warns of a second default profile, because jobs without a profile would wait. It is only a
+/// warning, because moving the default takes two writes.
 fn another_default(by: &Judge, name: &str, known: &KnownProfile) -> Option<String> {
     let all = by.context.cache.profiles.defaults();
     let mut names: BTreeSet<&str> = all.keys().map(String::as_str).collect();

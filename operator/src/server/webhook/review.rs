@@ -1,4 +1,4 @@
-//! AdmissionReviews, `admission.k8s.io/v1`: in and out.
+//! AdmissionReviews, `admission.k8s.io/v1`: parsing and serialization.
 
 use kube::core::DynamicObject;
 use kube::core::admission::{
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::answer::Answer;
 
-/// The body is none that can be answered.
+/// The body is no review that can be answered.
 #[derive(Debug, thiserror::Error)]
 #[error("the body is no AdmissionReview of {META_API_VERSION_V1} with a request: {0}")]
 pub(super) struct Malformed(String);
@@ -20,7 +20,7 @@ impl Malformed {
     }
 }
 
-/// As much of a review as its answer needs. The rest is passed over, and costs nothing.
+/// The part of a review that its answer needs. The rest is skipped without being decoded.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Head {
@@ -35,7 +35,7 @@ struct HeadOfRequest {
     namespace: Option<String>,
 }
 
-/// Uid of the request: with it there can be an answer, whatever else is in the body.
+/// Uid of the request. With it there can be an answer, whatever else is in the body.
 pub(super) fn uid(body: &[u8]) -> Result<String, Malformed> {
     let head: Head = serde_json::from_slice(body).map_err(Malformed::of)?;
     if head.api_version != META_API_VERSION_V1 || head.kind != META_KIND {
@@ -63,10 +63,10 @@ fn shown(word: &str) -> String {
     word.chars().take(60).collect()
 }
 
-/// What is asked.
+/// Request of a review.
 pub(super) type Request = AdmissionRequest<DynamicObject>;
 
-/// The request of a review.
+/// Reads the request of a review.
 pub(super) fn request(body: &[u8]) -> Result<Request, Malformed> {
     let review: AdmissionReview<DynamicObject> =
         serde_json::from_slice(body).map_err(Malformed::of)?;
@@ -74,13 +74,13 @@ pub(super) fn request(body: &[u8]) -> Result<Request, Malformed> {
     review.request.ok_or_else(missing)
 }
 
-/// The spec of an object, as it is written.
+/// The spec of an object, as it was sent.
 pub(super) fn spec(object: &DynamicObject) -> Option<&Value> {
     object.data.get("spec")
 }
 
-/// True if a spec is written that was not there before: anything else passes at once. An object
-/// that is being deleted is not held up.
+/// True if the request writes a new spec. Any other request passes at once. So does one for an
+/// object that is being deleted.
 pub(super) fn writes_spec(request: &Request) -> bool {
     let Some(object) = &request.object else {
         return false;
@@ -129,7 +129,7 @@ mod tests {
         let (open, close) = ("[".repeat(100_000), "]".repeat(100_000));
         let cut = format!("{{\"apiVersion\": {open}");
         assert!(said(cut.as_bytes()).len() < 200);
-        // What is passed over may be as deep as it likes; what is read may not.
+        // The depth of skipped parts is not limited; that of decoded ones is.
         let deep = format!(
             "{{\"apiVersion\": \"{v1}\", \"kind\": \"{META_KIND}\", \
              \"request\": {{\"uid\": \"u\", \"object\": {{\"spec\": {open}{close}}}}}}}"

@@ -1,5 +1,5 @@
-//! What answers: each request bounded in size and time, all together in memory and
-//! in cores. What cannot be answered in time passes, and says so.
+//! HTTP server of the webhook. Each request is limited in size and time, and all together in memory
+//! and cores. A request that cannot be answered in time passes, with a warning.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -37,21 +37,22 @@ use crate::server::serve::{Identity, Limits, Shown};
 /// Path of reviews.
 pub(super) const PATH: &str = "/validate";
 
-/// Largest body. The API server's own limit of a request is as large.
+/// Largest body. The API server's own limit for a request is the same.
 const BODY: usize = 3 << 20;
-/// Of bodies that are held at once, in KiB.
+/// Room for bodies in memory, in KiB.
 const BODIES: usize = 64 << 10;
 /// Longest wait for a body, and for room for it.
 const READ: Duration = Duration::from_secs(1);
-/// Longest wait for a decision. With [`READ`] it is well below `timeoutSeconds` of the chart.
+/// Longest wait for a decision. Together with [`READ`] it is well below `timeoutSeconds` of the
+/// chart.
 const DECIDE: Duration = Duration::from_millis(1_500);
-/// Longest wait for a core: with more to do than that it is better said at once.
+/// Longest wait for a core. Under more load an undecided answer at once is better.
 const CORE: Duration = Duration::from_millis(500);
-/// How far what is known of the cluster may be behind: whoever applies a policy or a queue
-/// together with a job that needs it is not to be refused for that.
+/// How far the caches may be behind. A job that is applied together with a policy or a queue must
+/// not be refused because they are not known yet.
 const BEHIND: Duration = Duration::from_millis(300);
-/// An API server keeps some connections open, and makes one for each request beyond. Their heads
-/// together take little of what bodies may.
+/// An API server keeps some connections open, and opens one for each further request. The heads of
+/// all together are small compared with the room for bodies.
 const LIMITS: Limits = Limits {
     connections: 512,
     head_bytes: 32 << 10,
@@ -60,25 +61,25 @@ const LIMITS: Limits = Limits {
     last: Duration::from_secs(5),
 };
 
-/// Answers reviews.
+/// Server that answers reviews.
 pub(super) struct Server {
     caches: Caches,
     loader: Loader,
     settings: Arc<Settings>,
     identity: Identity,
     is_leaving: CancellationToken,
-    /// Who may read metrics.
+    /// Authorizes readers of metrics.
     admission: Admission,
     metrics: Arc<Metrics>,
     /// Room for bodies, in KiB, by address.
     room: Fair<IpAddr>,
-    /// To read and decide takes a core. By address: who asks much has what others leave, and
-    /// does not stand in line before them.
+    /// Cores for decisions, by address: a client with many requests gets what others leave, and
+    /// does not queue in front of them.
     cores: Arc<Fair<IpAddr>>,
-    /// Of them a namespace has at most half, since what it asks about may take long: the policies
+    /// A namespace gets at most half of the cores, because its objects may take long: all policies
     /// of an object are compiled in one go.
     namespaces: Fair<(IpAddr, String)>,
-    /// When it was last told that there are too many, in seconds.
+    /// When overload was last logged, in seconds.
     told: AtomicU64,
     began: Instant,
 }
@@ -109,7 +110,7 @@ impl Server {
         }
     }
 
-    /// Answers until it is told to stop.
+    /// Answers until `stop` is cancelled.
     pub(super) async fn serve(self, address: std::net::SocketAddr, stop: CancellationToken) {
         let identity = self.identity.clone();
         let listener = serve::bind(address, "the admission webhook").await;
@@ -132,7 +133,7 @@ impl Server {
         Ok(Json(review::body(answer, uid)).into_response())
     }
 
-    /// The whole body, and the room that it takes.
+    /// Reads the whole body, within its room in memory.
     async fn read(&self, request: HttpRequest, from: IpAddr) -> Result<(FairTurn, Bytes), Failure> {
         let declared = request.headers().get(header::CONTENT_LENGTH);
         let declared = declared.and_then(|l| l.to_str().ok()?.parse::<usize>().ok());
@@ -154,7 +155,7 @@ impl Server {
         })
     }
 
-    /// A refusal is made sure of: what is known may be a moment behind.
+    /// Judges a request. A refusal is checked again, because the caches may be a moment behind.
     async fn decide(&self, body: Bytes, from: IpAddr) -> Result<(Kind, Answer), Failure> {
         let Some(asked) = self.look(&body, from).await? else {
             return Ok((Kind::Other, self.busy()));
@@ -169,7 +170,7 @@ impl Server {
         Ok(again.map_or_else(|| (Kind::Other, self.busy()), Asked::told))
     }
 
-    /// Looks at the request once, off the threads that others wait on. None: no core is free.
+    /// Judges the request once, on a blocking thread. None: no core is free.
     async fn look(&self, body: &Bytes, from: IpAddr) -> Result<Option<Asked>, Failure> {
         let turns = async {
             let namespace = (from, review::namespace(body));
@@ -181,7 +182,7 @@ impl Server {
         };
         let context = self.caches.context();
         let cores = self.cores.clone();
-        // A decision that is no longer waited for holds no more than one core, and gives it to the
+        // A decision without a waiting client still holds one core at most, and gives it to the
         // next after each slice.
         let acquire = move || {
             let cores = cores.clone();
@@ -219,7 +220,7 @@ impl Server {
         }
     }
 
-    /// Passes, and says so, in the log once a second.
+    /// Passes the request with a warning. Logs overload at most once a second.
     fn busy(&self) -> Answer {
         let now = self.began.elapsed().as_secs().saturating_add(1);
         if self.told.swap(now, Ordering::Relaxed) != now {
@@ -229,13 +230,13 @@ impl Server {
     }
 }
 
-/// One look at a request.
+/// One judgement of a request.
 struct Asked {
     about: About,
     judged: Judged,
 }
 
-/// What a request is about.
+/// Identity of a request for the log.
 struct About {
     kind: Kind,
     namespace: String,
@@ -245,7 +246,7 @@ struct About {
 }
 
 impl Asked {
-    /// Says what has become of it.
+    /// Logs the decision and returns it.
     fn told(self) -> (Kind, Answer) {
         let About {
             kind,
@@ -315,7 +316,7 @@ async fn validate(State(server): State<Arc<Server>>, request: HttpRequest) -> Re
     })
 }
 
-/// Whether requests are to come here.
+/// Readiness for reviews.
 async fn ready(State(server): State<Arc<Server>>) -> Result<&'static str, Failure> {
     let why = if server.is_leaving.is_cancelled() {
         "it is told to stop"

@@ -191,7 +191,8 @@ async fn who_is_known_and_has_no_right_is_a_stranger_and_takes_no_turn() {
     assert!(admission.let_in.has(&hash));
 }
 
-/// Who has been let in may ask for what is not theirs as often as they like, with as many tokens.
+/// A caller that was let in before may ask for what it may not read, as often and with as many
+/// tokens as it likes.
 #[tokio::test(start_paused = true)]
 async fn who_was_let_in_keeps_no_other_waiting() {
     let server = ApiServer::new(Some(TAKES));

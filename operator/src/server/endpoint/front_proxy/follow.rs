@@ -1,4 +1,4 @@
-//! What the API server says of its front proxy, as of now.
+//! Watches the API server's front proxy configuration.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -12,16 +12,16 @@ use tracing::{info, warn};
 
 use super::{CONFIG_MAP, FrontProxy};
 
-/// Whom headers are believed of. None: of nobody, yet or any more.
+/// The front proxy whose headers are trusted. None: no headers are trusted, yet or any more.
 pub(in crate::server::endpoint) type Known = Arc<RwLock<Option<Arc<FrontProxy>>>>;
 
-/// Keeps up with the ConfigMap. Never ends. Where it cannot be read, what it said last holds; where
-/// it is gone or says what cannot be used, nobody is believed.
+/// Follows the ConfigMap, and never returns. If the ConfigMap cannot be read, its last content
+/// holds. If it is gone or invalid, no headers are trusted.
 pub(in crate::server::endpoint) async fn follow(client: Client, known: Known) {
     let (namespace, name) = CONFIG_MAP;
     let api: Api<ConfigMap> = Api::namespaced(client, namespace);
     keep(watcher::watch_object(api, name).default_backoff(), &known).await;
-    // It has no end. If it had, nobody would be believed by what may be old.
+    // The watch has no end. If it had, its last content could be outdated.
     *known.write() = None;
     std::future::pending().await
 }
@@ -133,7 +133,7 @@ mod tests {
         followed.says(new.data(&[])).await;
         assert!(!followed.believes(&old) && followed.believes(&new));
         assert!(user(&shown).is_err());
-        // What cannot be read changes nothing; what is malformed or gone counts at once.
+        // A failed read changes nothing. Malformed content and a deletion count at once.
         followed.tell(Err("timed out")).await;
         assert!(followed.believes(&new));
         let mut malformed = new.data(&[]);

@@ -1,33 +1,33 @@
-//! The user of a request, as headers name it. Pure.
+//! Reads the user of a request from its headers. Pure.
 
 use std::collections::BTreeMap;
 
 use axum::http::{HeaderMap, HeaderValue};
 use k8s_openapi::api::authentication::v1::UserInfo;
 
-/// Every user that somebody has authenticated is in it, whoever names their groups.
+/// Group of every authenticated user, whether or not the headers name it.
 const AUTHENTICATED: &str = "system:authenticated";
-/// Who nobody has authenticated.
+/// User of unauthenticated requests.
 const ANONYMOUS: &str = "system:anonymous";
-/// What they are in.
+/// Group of unauthenticated requests.
 const UNAUTHENTICATED: &str = "system:unauthenticated";
 
-/// What the headers are called.
+/// Names of the headers.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Names {
-    /// The user: the first of these that has a value.
+    /// Headers of the user name: the first with a value counts.
     pub(super) user: Vec<String>,
-    /// The user's uid: the same.
+    /// Headers of the uid: the first with a value counts.
     pub(super) uid: Vec<String>,
-    /// Groups: each value of each of these.
+    /// Headers of groups: each value of each header counts.
     pub(super) groups: Vec<String>,
-    /// What extras begin with.
+    /// Prefixes of extra headers.
     pub(super) extra: Vec<String>,
 }
 
 impl Names {
-    /// The user that the headers name. Of one name with two values it is not known which the
-    /// proxy has written, and which somebody before it.
+    /// The user that the headers name. A header with two values is an error, because one of them
+    /// may come from the client and not from the proxy.
     pub(super) fn user(&self, headers: &HeaderMap) -> Result<UserInfo, String> {
         let username = one(headers, &self.user)?.ok_or_else(|| self.nobody())?;
         let mut groups = Vec::new();
@@ -50,24 +50,24 @@ impl Names {
         })
     }
 
-    /// Whether a user is named at all.
+    /// True if the headers name a user.
     pub(super) fn name_somebody(&self, headers: &HeaderMap) -> bool {
         self.user.iter().any(|name| headers.contains_key(name))
     }
 
-    /// That none is.
+    /// Message for headers that name no user.
     pub(super) fn nobody(&self) -> String {
         let names = self.user.join(", ");
         format!("no user is named: one of {names} is needed")
     }
 
-    /// Keys are what follows the prefix, in lower case, percent-decoded.
+    /// Keys are the rest after the prefix, in lower case and percent-decoded.
     fn extra(&self, headers: &HeaderMap) -> Result<BTreeMap<String, Vec<String>>, String> {
         let mut extra: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for (name, value) in headers {
             let mut prefixes = self.extra.iter();
             let key = prefixes.find_map(|prefix| {
-                // Names of headers are in lower case here.
+                // Header names are in lower case here.
                 name.as_str().strip_prefix(&prefix.to_ascii_lowercase())
             });
             let Some(key) = key else { continue };
@@ -105,7 +105,7 @@ fn text(name: &str, value: &HeaderValue) -> Result<String, String> {
         .map_err(|_| format!("the header {name} must be UTF-8"))
 }
 
-/// What is percent-encoded. None: it is not text, or an escape is cut off.
+/// Decodes percent-encoded text. None: the result is not UTF-8, or an escape is incomplete.
 fn decoded(text: &str) -> Option<String> {
     let mut bytes = text.bytes();
     let mut out = Vec::new();

@@ -1,10 +1,10 @@
-//! Who asks through the API server. It connects with a client certificate of its own, its
-//! *front proxy*'s, and names the user in headers that it has authenticated. These headers are
-//! believed of who shows such a certificate and of nobody else. Whose certificates these are,
-//! and what the headers are called, the API server says in a ConfigMap.
+//! Authenticates requests that come through the API server. It connects with the client certificate
+//! of its *front proxy*, and names the user that it has authenticated in headers. These headers are
+//! trusted only with such a certificate. A ConfigMap of the API server names the certificate
+//! authority and the headers.
 //!
-//! `follow` keeps up with the ConfigMap, `headers` reads the user. Anybody can show certificates
-//! and write headers: nothing is verified before a user is named, and then once a connection.
+//! `follow` watches the ConfigMap, `headers` reads the user. Any client can send certificates and
+//! headers: a certificate is verified only if a user is named, and then once per connection.
 
 mod follow;
 mod headers;
@@ -35,20 +35,20 @@ use headers::Names;
 /// Namespace and name of the ConfigMap.
 pub(super) const CONFIG_MAP: (&str, &str) = ("kube-system", "extension-apiserver-authentication");
 
-/// The API server's front proxies: whom headers are believed of.
+/// The API server's front proxies, whose headers are trusted.
 #[derive(Debug)]
 pub(super) struct FrontProxy {
-    /// Another for each that is read: what is found by one is not believed by the next.
+    /// A new number for each read, so that a verification by one does not count for the next.
     id: u64,
     authority: Arc<dyn ClientCertVerifier>,
-    /// Common names of certificates. Empty: all that the authority has signed, as the API
-    /// server has it.
+    /// Allowed common names of certificates. Empty: all that the authority has signed, as in the
+    /// API server.
     allowed: Vec<String>,
     names: Names,
 }
 
 impl FrontProxy {
-    /// What the ConfigMap says. None: this cluster has no front proxy.
+    /// Reads the ConfigMap. None: this cluster has no front proxy.
     pub(super) fn read(data: &BTreeMap<String, String>) -> anyhow::Result<Option<Self>> {
         const AUTHORITY: &str = "requestheader-client-ca-file";
         let Some(pem) = data.get(AUTHORITY).filter(|pem| !pem.trim().is_empty()) else {
@@ -60,7 +60,7 @@ impl FrontProxy {
         };
         let mut roots = RootCertStore::empty();
         for certificate in CertificateDer::pem_slice_iter(pem.as_bytes()) {
-            // One that nobody can use takes nothing from the others.
+            // An unusable certificate does not make the others unusable.
             let added = match certificate {
                 Ok(certificate) => roots.add(certificate).map_err(|error| error.to_string()),
                 Err(error) => Err(error.to_string()),
@@ -89,12 +89,12 @@ impl FrontProxy {
         }))
     }
 
-    /// The user that a request is made for.
+    /// The user for whom a request is made.
     ///
     /// # Errors
-    /// Why its headers are not believed, or say nothing.
+    /// Why the headers are not trusted, or name no user.
     pub(super) fn user(&self, shown: &Shown, headers: &HeaderMap) -> Result<UserInfo, String> {
-        // Before anything is verified: most who ask name nobody.
+        // Checked before the certificate, because most direct requests name no user.
         if !self.names.name_somebody(headers) {
             return Err(self.names.nobody());
         }
@@ -102,7 +102,7 @@ impl FrontProxy {
         self.names.user(headers)
     }
 
-    /// Whether it is the front proxy that shows this.
+    /// True if these certificates are the front proxy's.
     pub(super) fn shows(&self, shown: &Shown) -> bool {
         self.verify(shown, UnixTime::now()).is_ok()
     }
@@ -137,7 +137,8 @@ impl FrontProxy {
     }
 }
 
-/// When the first of these ends that has not ended. What has is not what led to an authority.
+/// The earliest expiry of these certificates. Expired ones did not lead to the authority, so they
+/// are left out.
 fn end(own: &CertificateDer<'_>, others: &[CertificateDer<'_>], now: UnixTime) -> UnixTime {
     let ends = std::iter::once(own).chain(others).filter_map(|shown| {
         let (_, read) = x509_parser::parse_x509_certificate(shown).ok()?;
@@ -148,7 +149,7 @@ fn end(own: &CertificateDer<'_>, others: &[CertificateDer<'_>], now: UnixTime) -
     UnixTime::since_unix_epoch(Duration::from_secs(end))
 }
 
-/// None: it has none, or several, of which it is not known which counts.
+/// None: the certificate has no common name, or several, which are ambiguous.
 fn common_name(certificate: &CertificateDer<'_>) -> Option<String> {
     let (_, read) = x509_parser::parse_x509_certificate(certificate).ok()?;
     let mut names = read.subject().iter_common_name();

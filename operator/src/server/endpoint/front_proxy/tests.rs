@@ -49,7 +49,7 @@ impl Authority {
         self.issue(name, ExtendedKeyUsagePurpose::ClientAuth, 4000)
     }
 
-    /// What the ConfigMap of a cluster with this authority says.
+    /// Data of the ConfigMap in a cluster with this authority.
     pub(in crate::server::endpoint) fn data(&self, allowed: &[&str]) -> BTreeMap<String, String> {
         [
             ("requestheader-client-ca-file", self.0.pem()),
@@ -94,7 +94,7 @@ fn headers_are_believed_of_the_front_proxy_and_of_nobody_else() {
         (Shown::default(), "no client certificate"),
         (own.client("kubelet"), "common name"),
         (own.client(""), "common name"),
-        // Of two names it is not known which counts.
+        // Two common names are ambiguous.
         (own.client("front-proxy-client+kubelet"), "common name"),
         (own.client("kubelet+front-proxy-client"), "common name"),
         (other.client("front-proxy-client"), "not the front proxy's"),

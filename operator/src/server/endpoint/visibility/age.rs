@@ -1,18 +1,18 @@
-//! Times as kubectl shows them: `5m30s` ago, or in so long.
+//! Ages as kubectl prints them, such as `5m30s`.
 
 use jiff::Timestamp;
 
-/// So long ago. What is still to come is of now.
+/// Time since `at`. Zero if it is in the future.
 pub(super) fn ago(at: Timestamp, now: Timestamp) -> String {
     span(now.duration_since(at).as_secs())
 }
 
-/// In so long. What should have been is of now.
+/// Time until `at`. Zero if it is in the past.
 pub(super) fn until(at: Timestamp, now: Timestamp) -> String {
     span(at.duration_since(now).as_secs())
 }
 
-/// In the two largest units that matter, as kubectl does.
+/// In the two largest relevant units, as kubectl does.
 fn span(seconds: i64) -> String {
     let seconds = seconds.max(0);
     let of = |unit: i64| seconds.checked_div(unit).unwrap_or(0);

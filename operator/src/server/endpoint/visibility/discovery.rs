@@ -1,4 +1,4 @@
-//! What there is to be asked for: as kube-apiserver, kubectl and client-go look it up.
+//! Discovery documents for kube-apiserver, kubectl and client-go.
 
 use axum::response::Response;
 use serde_json::{Map, Value, json};
@@ -10,7 +10,7 @@ use crate::server::endpoint::Failure;
 const JSON: &str = "application/json";
 const WHOLE: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-/// The document.
+/// The document of a path.
 pub(super) fn answer(path: &Path) -> Result<Response, Failure> {
     let (content_type, document) = match path {
         Path::Groups { whole: true } => (WHOLE, whole()),
@@ -82,12 +82,12 @@ fn swagger() -> Value {
 
 fn schemas_are_at() -> Value {
     let path = format!("apis/{GROUP}/{VERSION}");
-    // Who has read it reads it again when the program is another.
+    // A new version of the program makes clients read the schema again.
     let hash = env!("CARGO_PKG_VERSION");
     json!({"paths": {path.clone(): {"serverRelativeURL": format!("/openapi/v3/{path}?hash={hash}")}}})
 }
 
-/// What fields mean, for `kubectl explain`: which kind a path is of, and its schema.
+/// Schemas of all kinds with their paths, for `kubectl explain`.
 fn schemas() -> Value {
     let base = format!("/apis/{GROUP}/{VERSION}");
     let (mut paths, mut kinds) = (Map::new(), Map::new());

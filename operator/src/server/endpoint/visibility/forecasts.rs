@@ -1,5 +1,5 @@
-//! When jobs start and end, worked out beside the answers: a look ahead may take seconds, and
-//! nobody waits so long for a list.
+//! Expected starts and ends of jobs, computed in the background: a forecast may take seconds, which
+//! is too long for a list.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,36 +8,36 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 use trellis_scheduler::{Forecast, Snapshot};
 
-/// Moments that are looked ahead at most: gangs that start or end.
+/// Most events to look ahead: starts or ends of gangs.
 const AHEAD: usize = 20_000;
-/// Longest time to look ahead.
+/// Longest time to compute a forecast.
 const LOOK_AHEAD: Duration = Duration::from_secs(2);
-/// So long an answer waits for it. Where little waits it takes less.
+/// How long an answer waits for a forecast. With few jobs it takes less.
 const WAIT: Duration = Duration::from_millis(200);
-/// What was worked out so long ago is not told any more.
+/// Age at which a forecast is not shown any more.
 const OLD: Duration = Duration::from_secs(60);
 
-/// The last look ahead.
+/// The last forecast.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Forecasts(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 struct State {
     last: Option<(Instant, Arc<Forecast>)>,
-    /// One is being worked out.
+    /// A forecast is being computed.
     busy: bool,
-    /// The next begins then at the soonest: it never takes more than a third of a core.
+    /// Earliest start of the next forecast: forecasts never take more than a third of a core.
     rests: Option<Instant>,
 }
 
 impl Forecasts {
-    /// What is known of when jobs start and end: of this snapshot if that is worked out soon,
-    /// else of one not long before. None: nothing yet.
+    /// The forecast for this snapshot, if it is computed in time, else a recent one. None: there is
+    /// none yet.
     pub(super) async fn of(&self, snapshot: &Arc<Snapshot>) -> Option<Arc<Forecast>> {
         if self.begin() {
             let (kept, snapshot) = (self.clone(), snapshot.clone());
             let made = tokio::task::spawn_blocking(move || kept.make(&snapshot));
-            // It goes on if nobody waits for it any more.
+            // The computation continues after the timeout.
             let _ = tokio::time::timeout(WAIT, made).await;
         }
         let state = self.0.lock();
@@ -45,7 +45,7 @@ impl Forecasts {
         (at.elapsed() < OLD).then(|| last.clone())
     }
 
-    /// True: the caller is to work it out.
+    /// True: the caller has to compute the forecast.
     fn begin(&self) -> bool {
         let mut state = self.0.lock();
         let rests = state.rests.is_some_and(|until| Instant::now() < until);
@@ -55,7 +55,7 @@ impl Forecasts {
     }
 
     fn make(&self, snapshot: &Snapshot) {
-        // However it ends, the next may begin.
+        // The next forecast may begin even if this one panics.
         let _done = Done(self);
         let began = Instant::now();
         let go_on = |moments| moments < AHEAD && began.elapsed() < LOOK_AHEAD;

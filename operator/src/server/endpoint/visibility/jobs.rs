@@ -1,4 +1,4 @@
-//! The rows of `jobstates`: what the engine holds of each job, and what its status says.
+//! The rows of `jobstates`: what each job holds in the engine, and its status.
 
 mod external_gang;
 
@@ -23,19 +23,19 @@ use super::table::{Column, Row};
 use crate::gang::key::Key;
 use crate::gang::{engine, external};
 
-/// What the rows are made of.
+/// Sources of the rows.
 pub(super) struct Facts<'a, J, G, Q> {
-    /// What the engine knows.
+    /// Snapshot of the engine.
     pub(super) snapshot: &'a Snapshot,
-    /// Who waits at which place of its queue.
+    /// Positions of waiting gangs in their queues.
     pub(super) positions: &'a BTreeMap<GangId, u32>,
-    /// When jobs start and end.
+    /// Expected starts and ends.
     pub(super) forecast: Option<&'a Forecast>,
-    /// The job of a name.
+    /// Finds a job by name.
     pub(super) job: J,
-    /// The pods of others of a name.
+    /// Finds an external gang by name.
     pub(super) external_gang: G,
-    /// The queue of a name.
+    /// Finds a queue by name.
     pub(super) queue: Q,
 }
 
@@ -45,8 +45,8 @@ where
     G: Fn(&Key) -> Option<ExternalGang>,
     Q: Fn(&Key) -> Option<Arc<TrainingQueue>>,
 {
-    /// Each job that waits or holds a place: by queue, those first that hold one, then in the
-    /// order of the queue.
+    /// All jobs that wait or hold a place: by queue, placed jobs first, then in the order of the
+    /// queue.
     pub(super) fn rows(&self) -> Vec<JobState> {
         let mut shares: BTreeMap<&str, Option<String>> = BTreeMap::new();
         let mut rows = Vec::with_capacity(self.snapshot.gangs.len());
@@ -71,7 +71,7 @@ where
         for (at, row) in rows.iter().enumerate() {
             by_job.insert(Key::of(&row.metadata), at);
         }
-        // What an elastic job has beyond its gang is its own too.
+        // Surplus pods count for their job.
         for told in gangs.filter(|told| told.gang.surplus) {
             let Some(place) = &told.place else { continue };
             let row = by_job.get(&engine::job_of(&told.gang.id));
@@ -87,7 +87,7 @@ where
 
     fn row(&self, told: &GangSnapshot) -> JobState {
         let place = told.place.as_ref();
-        // Others are leaving for it.
+        // The gang waits for its victims to leave.
         let is_nominated = place.is_some_and(|of| of.standing == StandingSnapshot::Nominated);
         let holds = place.filter(|_| !is_nominated);
         let gang = place.map_or(&told.gang, |place| &place.gang);
@@ -100,7 +100,7 @@ where
             row.metadata.creation_timestamp = job.metadata.creation_timestamp.clone();
         }
         if let Some(status) = status {
-            // As the operator believed it: the stamp may be forged.
+            // Taken from the status, because the stamp may be forged.
             let policy = status.policy.as_ref();
             row.user = policy.and_then(|policy| policy.requester.clone());
             row.phase = status.phase;
@@ -110,7 +110,7 @@ where
         if let Some(external) = (self.external_gang)(&key) {
             row.metadata.creation_timestamp = external.created();
             row.phase = Some(external.phase(holds.is_some()));
-            // What is bound says nothing more of why it waited.
+            // A placed gang has no reason to wait.
             let reason = external.reason(is_nominated).filter(|_| holds.is_none());
             (row.reason, row.message) = reason.unzip();
             row.message = row.message.as_deref().map(fact);
@@ -118,7 +118,8 @@ where
         row.priority = gang.priority;
         (row.gpus, row.pods) = size(gang);
         let submitted = at(gang.submitted).unwrap_or_default();
-        // What runs was submitted before this leader, which knows it from its journal.
+        // The engine of a new leader does not know when a running job was submitted; its status
+        // does.
         let queued = status.and_then(|s| s.queued_time.as_ref());
         row.submitted = MetaTime(queued.map_or(submitted, |queued| queued.0));
         let waits = status.and_then(trellis_api::job::TrainingJobStatus::waits_since);
@@ -138,7 +139,7 @@ where
             row.expected_end = future(forecast.ends.get(&gang.id));
             if place.is_none() || is_nominated {
                 row.expected_start = future(forecast.starts.get(&gang.id));
-                // What is not known to start is not known to end.
+                // Without an expected start there is no expected end.
                 row.expected_end = row.expected_end.filter(|_| row.expected_start.is_some());
             }
         }
@@ -146,7 +147,7 @@ where
     }
 }
 
-/// None: out of what a calendar knows.
+/// None: outside the range of timestamps.
 pub(super) fn at(time: Time) -> Option<Timestamp> {
     Timestamp::from_millisecond(time.as_millis()).ok()
 }

@@ -1,4 +1,4 @@
-//! What is known at one moment, and how long that is told.
+//! Snapshots for answers, and how long each is used.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock, Weak};
@@ -21,14 +21,14 @@ use crate::server::endpoint::admission::Turn;
 use crate::server::endpoint::told::Told;
 use crate::server::endpoint::{FRESH, Failure, Overview, ask};
 
-/// So long one that nobody asks for any more is kept: with many jobs it is large.
+/// How long a snapshot without requests is kept: with many jobs it is large.
 const KEPT: Duration = Duration::from_secs(15);
 
-/// What is known at one moment. Rows are made when somebody asks for them, which takes a while:
-/// not where others wait.
+/// State of the cluster at one moment. Rows are made on request, on another thread, because that
+/// takes a while.
 pub(in crate::server::endpoint) struct Look {
     at: Instant,
-    /// What it took to be told, and then to be worked out.
+    /// Time that it took to get the snapshot and to compute rows from it.
     took: parking_lot::Mutex<Duration>,
     context: Arc<Context>,
     snapshot: Arc<Snapshot>,
@@ -39,12 +39,12 @@ pub(in crate::server::endpoint) struct Look {
     queues: OnceLock<Page<QueueState>>,
     nodes: OnceLock<Page<NodeState>>,
     waiting: OnceLock<Arc<Told>>,
-    /// One at a time explains: it remembers what it has worked out.
+    /// One request at a time explains, because the explainer caches its results.
     explainer: Arc<Mutex<Option<Explainer>>>,
 }
 
 impl Look {
-    /// Asks the scheduler.
+    /// Asks the scheduler for a snapshot.
     async fn new(context: Arc<Context>, forecasts: &Forecasts) -> Result<Self, Failure> {
         let began = Instant::now();
         let (answer, reports) = oneshot::channel();
@@ -70,18 +70,19 @@ impl Look {
         })
     }
 
-    /// So that all looks together never take more than a third of a core.
+    /// True if the snapshot may still be used. Snapshots never take more than a third of a core in
+    /// total.
     fn is_fresh(&self) -> bool {
         self.at.elapsed() < FRESH.max(self.took.lock().saturating_mul(2))
     }
 
-    /// The moment of which it tells.
+    /// Time of the snapshot.
     pub(super) fn now(&self) -> jiff::Timestamp {
         jobs::at(self.snapshot.now).unwrap_or_default()
     }
 
-    /// Has something of it worked out, where nobody else waits. The turn is held until that is
-    /// done, also when nobody waits for it any more.
+    /// Runs work on the snapshot on a blocking thread. The turn is held until the work is done,
+    /// even if the caller is gone.
     pub(super) async fn work<T: Send + 'static>(
         self: &Arc<Self>,
         turn: Turn,
@@ -103,7 +104,7 @@ impl Look {
         self.positions.get_or_init(|| self.snapshot.positions())
     }
 
-    /// Jobs that wait or hold a place.
+    /// Rows of jobs that wait or hold a place.
     pub(super) fn jobs(&self) -> &Page<JobState> {
         self.jobs.get_or_init(|| {
             let facts = jobs::Facts {
@@ -118,7 +119,7 @@ impl Look {
         })
     }
 
-    /// Queues.
+    /// Rows of queues.
     pub(super) fn queues(&self) -> &Page<QueueState> {
         self.queues.get_or_init(|| {
             let all = self.context.cache.queues.all();
@@ -127,7 +128,7 @@ impl Look {
         })
     }
 
-    /// Nodes.
+    /// Rows of nodes.
     pub(super) fn nodes(&self) -> &Page<NodeState> {
         self.nodes.get_or_init(|| {
             let created = |name: &str| {
@@ -140,7 +141,7 @@ impl Look {
 }
 
 impl Look {
-    /// All that wait.
+    /// All waiting jobs.
     pub(in crate::server::endpoint) async fn waiting(
         self: &Arc<Self>,
         turn: Turn,
@@ -163,13 +164,14 @@ impl Look {
         told.await
     }
 
-    /// Why a job waits, and the priorities of those that are named. None: it does not.
+    /// Why a job waits, and the priorities of the jobs that the explanation names. None: the job
+    /// does not wait.
     pub(super) async fn explain(
         self: &Arc<Self>,
         job: Key,
         turn: Turn,
     ) -> Result<Option<(Explanation, Priorities)>, Failure> {
-        // Whoever waits for another's explanation waits here, and takes no thread.
+        // Wait here, before a thread is taken, for the explanation of another request.
         let mut explainer = self.explainer.clone().lock_owned().await;
         let told = self.work(turn, move |look| {
             let explainer = explainer.get_or_insert_with(|| Explainer::new(&look.snapshot));
@@ -195,7 +197,7 @@ impl Look {
     }
 }
 
-/// The last look.
+/// The last snapshot.
 #[derive(Default)]
 pub(in crate::server::endpoint) struct Looks {
     last: Arc<Mutex<Option<Arc<Look>>>>,
@@ -203,8 +205,8 @@ pub(in crate::server::endpoint) struct Looks {
 }
 
 impl Looks {
-    /// What is known now, or was some seconds ago. One at a time works it out, to its end, even
-    /// if who asked has gone: the next has it then.
+    /// The current snapshot, or a recent one. One task at a time gets a new one, and finishes even
+    /// if its caller is gone, so that the next caller can use the result.
     pub(in crate::server::endpoint) async fn now(
         &self,
         context: &Arc<Context>,
@@ -225,7 +227,7 @@ impl Looks {
     }
 }
 
-/// Lets go of a look once it has been kept long enough, if no other has come after it.
+/// Drops a snapshot once it has been kept long enough, unless a newer one has replaced it.
 async fn forget(last: Arc<Mutex<Option<Arc<Look>>>>, look: Weak<Look>) {
     tokio::time::sleep(KEPT).await;
     let mut last = last.lock().await;

@@ -1,9 +1,9 @@
-//! The API group `visibility.trellis.dev`: what the engine alone knows, as the API server serves
-//! it to whoever may read it. kube-apiserver's aggregator asks here, in their names.
+//! The API group `visibility.trellis.dev`: the engine's knowledge, as the API server serves it to
+//! users with the right to read it. The aggregator of kube-apiserver sends their requests here.
 //!
-//! Where to look: `request` is what is asked for, `discovery` what there is to be asked for,
-//! `look` what is known at one moment and how long that is told, `page` and `table` how it is
-//! written; the others make the rows of one resource each, and are pure.
+//! `request` parses requests, `discovery` serves discovery documents, `look` keeps snapshots, and
+//! `page` and `table` serialize. The other modules make the rows of one resource each, and are
+//! pure.
 
 mod age;
 mod discovery;
@@ -40,7 +40,7 @@ use explain::Sees;
 use page::Page;
 use request::{Asked, Document, Object};
 
-/// Answers what is under `/apis` and `/openapi`.
+/// Answers requests under `/apis` and `/openapi`.
 pub(super) async fn answer(
     State(endpoint): State<Arc<Endpoint>>,
     shown: Option<Extension<Shown>>,
@@ -61,14 +61,14 @@ pub(super) async fn answer(
             }),
         };
         caller.authorize(&user, wants).await?;
-        // By what there is to be asked for the API server finds out whether we are there: that it
-        // is told however many others ask it to ask.
+        // The API server uses discovery as a health check: it is answered without a turn, however
+        // many requests the API server forwards.
         let is_probe = caller.is_proxied() && matches!(asked, Asked::Document(_));
         let turn = match is_probe {
             true => None,
             false => Some(caller.turn()?),
         };
-        // One that stands by is none to be discovered.
+        // A standby replica does not serve discovery.
         let context = endpoint.context()?;
         match (asked, turn) {
             (Asked::Document(document), _) => discovery::answer(&document),
@@ -94,8 +94,8 @@ pub(super) async fn answer(
     .await
 }
 
-/// Why one job waits, as far as who asks may know it: that is asked for by namespace and name
-/// alone.
+/// Why one job waits, as far as the caller may know. Explanations are served by namespace and name
+/// only.
 async fn explained(
     asked: &Object,
     look: &Arc<look::Look>,
@@ -117,7 +117,7 @@ async fn explained(
     page::one(told.as_ref(), name, asked.format, look.now())
 }
 
-/// What else than its own job somebody sees in an explanation.
+/// Reviews what the caller may see in an explanation beyond the job itself.
 async fn may_see(
     told: &Explanation,
     caller: &Caller<'_>,
@@ -137,7 +137,7 @@ async fn may_see(
     };
     let foreign = explain::foreign(told);
     let jobs = list(&JobState::SERVED);
-    // Who may list all of them need not be asked about each.
+    // With the right to list all namespaces, each one need not be reviewed.
     if foreign.len() > 1 && may(jobs).await? {
         sees.namespaces = foreign;
         return Ok(sees);
@@ -167,7 +167,7 @@ fn of<T: table::Row>(asked: &Object, page: &Page<T>) -> Result<Bytes, Failure> {
     }
 }
 
-/// A document that is no object.
+/// The response for a document that is not an object.
 fn document(document: Document) -> Response {
     let content_type = [(header::CONTENT_TYPE, document.content_type)];
     (content_type, document.text).into_response()

@@ -1,4 +1,4 @@
-//! The rows of `queuestates`: what the scheduler reports of each queue, and what its status says.
+//! The rows of `queuestates`: the scheduler's report on each queue, and the queue's status.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use super::table::{Column, Row};
 use crate::dispatch::QueueReport;
 use crate::gang::engine;
 
-/// What waits in a queue, in base units.
+/// Requests of the jobs that wait in a queue, in base units.
 type Asked<'s> = BTreeMap<&'s ResourceName, i128>;
 
 /// The row of each queue, by name.
@@ -147,7 +147,7 @@ impl Row for QueueState {
     }
 
     fn cells(&self, _: Timestamp) -> Vec<Value> {
-        // Of devices alone: what a table has room for, and what queues are made for.
+        // Only devices, because the table has little room and queues exist for devices.
         let devices = |of: fn(&QueueResource) -> &trellis_api::Quantity| {
             let lines = self.resources.iter();
             let lines = lines.filter(|line| ResourceName::new(line.resource.as_str()).is_device());
@@ -260,7 +260,7 @@ mod tests {
             ];
             (all.map(|q| q.as_str().to_owned()).join(" "), available)
         };
-        // Of `b`'s 8 it may have 5, and has 4 of them.
+        // `a` may borrow 5 of the 8 devices of `b`, and has borrowed 4.
         assert_eq!(line(a), ("8 12 4 5".to_owned(), Some("1".to_owned())));
         assert_eq!(line(b), ("8 0 0 5".to_owned(), Some("4".to_owned())));
         let asked: Vec<_> = a
@@ -289,7 +289,7 @@ mod tests {
             }
         }
         assert_eq!(a.cells(Timestamp::UNIX_EPOCH)[5], "12");
-        // What is written is read again.
+        // The answer can be read back.
         let written = serde_json::to_value(a).unwrap();
         assert_eq!(serde_json::from_value::<QueueState>(written).unwrap(), *a);
     }

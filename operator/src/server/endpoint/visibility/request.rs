@@ -1,4 +1,4 @@
-//! What is asked for: a path, a query and an Accept header. Pure.
+//! Parses a request: path, query and Accept header. Pure.
 
 use axum::http::request::Parts;
 use axum::http::{Method, StatusCode, header};
@@ -8,62 +8,62 @@ use trellis_api::visibility::{ALL, GROUP, Served, VERSION};
 use super::table::{Format, Include};
 use crate::server::endpoint::Failure;
 
-/// What is asked for.
+/// A parsed request.
 #[derive(Debug, PartialEq)]
 pub(super) enum Asked {
-    /// What there is to be asked for.
+    /// A discovery document.
     Document(Path),
-    /// Objects.
+    /// Objects of a resource.
     Object(Object),
 }
 
 /// A document about what is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Path {
-    /// `/apis`: the group, and with Accept all that is in it at once.
+    /// `/apis`: the group, or with the right Accept header the aggregated discovery document.
     Groups {
-        /// All that is in it.
+        /// Serve the aggregated discovery document.
         whole: bool,
     },
     /// `/apis/GROUP`.
     Group,
     /// `/apis/GROUP/VERSION`.
     Resources,
-    /// `/openapi/v2`: nothing. kubectl asks for v3.
+    /// `/openapi/v2`: empty, because kubectl uses v3.
     OpenApi2,
-    /// `/openapi/v3`: where the next is.
+    /// `/openapi/v3`: the path of the schemas.
     OpenApi3,
     /// `/openapi/v3/apis/GROUP/VERSION`.
     Schemas,
 }
 
-/// A document's bytes.
+/// A serialized document.
 pub(super) struct Document {
-    /// What they are.
+    /// Content type of the document.
     pub(super) content_type: &'static str,
-    /// The bytes.
+    /// Bytes of the document.
     pub(super) text: Vec<u8>,
 }
 
 /// Objects of a resource.
 #[derive(Debug, PartialEq)]
 pub(super) struct Object {
-    /// The resource.
+    /// Resource of the objects.
     pub(super) served: &'static Served,
-    /// What is to be done: as authorization has it.
+    /// Verb, as authorization names it.
     pub(super) verb: &'static str,
-    /// None: of all namespaces, or of none.
+    /// None: all namespaces, or the resource is cluster-scoped.
     pub(super) namespace: Option<String>,
-    /// None: all of them.
+    /// None: all objects.
     pub(super) name: Option<String>,
-    /// How they are to be written.
+    /// Format of the answer.
     pub(super) format: Format,
-    /// What is asked for that is not done: said once it is known who asks.
+    /// Error for an unsupported request, which is returned once the caller is authorized.
     refused: Option<(StatusCode, String)>,
 }
 
-/// What a query may have. What only makes an answer smaller or later is not obeyed, as the
-/// API allows: `limit` above all, since kubectl sends it.
+/// Parameters of a query. Those that would only make the answer smaller or later are ignored, as
+/// the API allows: above all `limit`, because kubectl sends it.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 struct Query {
@@ -86,7 +86,7 @@ struct Query {
 }
 
 impl Asked {
-    /// What a request asks for.
+    /// Parses a request.
     pub(super) fn read(head: &Parts) -> Result<Self, Failure> {
         let path = head.uri.path();
         let accepted = head.headers.get(header::ACCEPT);
@@ -195,7 +195,7 @@ fn object(
 }
 
 impl Object {
-    /// Whether it is done.
+    /// Fails if the request is not supported.
     pub(super) fn is_supported(&self) -> Result<(), Failure> {
         match &self.refused {
             None => Ok(()),
@@ -209,7 +209,7 @@ impl Query {
         matches!(self.watch.as_deref(), Some("true" | "1" | ""))
     }
 
-    /// What it asks for that is not done.
+    /// Why the query is not supported. None: it is.
     fn refused(&self) -> Option<String> {
         let given = |value: &Option<String>| value.as_deref().is_some_and(|v| !v.is_empty());
         if given(&self.label_selector) {
@@ -244,7 +244,7 @@ fn not_allowed(method: &Method) -> Failure {
     Failure::new(StatusCode::METHOD_NOT_ALLOWED, message)
 }
 
-/// True if all groups and what is in them is wanted in one document.
+/// True if the client accepts the aggregated discovery document.
 fn wants_whole(accepted: &str) -> bool {
     accepted.split(',').any(|range| {
         let mut parts = range.split(';').map(str::trim);

@@ -1,4 +1,4 @@
-//! Objects as kubectl shows them: the columns are the server's (Table of meta.k8s.io/v1).
+//! Objects as kubectl prints them: the server defines the columns (Table of meta.k8s.io/v1).
 
 use jiff::Timestamp;
 use kube::api::ObjectMeta;
@@ -8,28 +8,29 @@ use trellis_api::visibility::Served;
 
 use crate::server::endpoint::Failure;
 
-/// How objects are written.
+/// Format of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Format {
-    /// As they are.
+    /// Objects as JSON.
     Json,
-    /// As a table, with so much of each object beside its row.
+    /// A table, with this part of each object beside its row.
     Table(Include),
 }
 
-/// What of the object is beside its row.
+/// Part of the object beside its row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Include {
     /// Nothing.
     None,
-    /// Its metadata.
+    /// The metadata.
     Metadata,
-    /// All of it.
+    /// The whole object.
     Object,
 }
 
 impl Format {
-    /// The first of an Accept header that is served; of none whatever comes. None: none of them is served.
+    /// The first supported format of an Accept header. An empty header accepts JSON. None: no
+    /// format in it is supported.
     pub(super) fn accepted(header: &str, include: Include) -> Option<Self> {
         if header.trim().is_empty() {
             return Some(Self::Json);
@@ -52,7 +53,7 @@ impl Format {
         })
     }
 
-    /// What the bytes are.
+    /// Content type of the format.
     pub(super) fn content_type(self) -> &'static str {
         match self {
             Self::Json => "application/json",
@@ -61,21 +62,21 @@ impl Format {
     }
 }
 
-/// A column.
+/// Column of a table.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Column {
-    /// Its head.
+    /// Header of the column.
     pub(super) name: &'static str,
     /// `string` or `integer`.
     pub(super) kind: &'static str,
-    /// What it says.
+    /// Description of the column.
     pub(super) about: &'static str,
     /// Shown only with `-o wide`.
     pub(super) wide: bool,
 }
 
 impl Column {
-    /// Of text.
+    /// A column of text.
     pub(super) const fn text(name: &'static str, about: &'static str) -> Self {
         Self {
             name,
@@ -85,7 +86,7 @@ impl Column {
         }
     }
 
-    /// Of a number.
+    /// A column of numbers.
     pub(super) const fn number(name: &'static str, about: &'static str) -> Self {
         Self {
             kind: "integer",
@@ -93,29 +94,29 @@ impl Column {
         }
     }
 
-    /// The same, only with `-o wide`.
+    /// The same column, shown only with `-o wide`.
     pub(super) const fn wide(self) -> Self {
         Self { wide: true, ..self }
     }
 }
 
-/// What is a row of a table, and an object.
+/// An object that is also a row of a table.
 pub(super) trait Row: Serialize {
-    /// How it is served.
+    /// The resource that serves the object.
     const SERVED: &'static Served;
-    /// What it means that there is none of a name, and what to do then.
+    /// Message if no object has the requested name.
     const ABSENT: &'static str;
-    /// The columns.
+    /// Columns of the table.
     const COLUMNS: &'static [Column];
 
-    /// Its name and namespace.
+    /// Name and namespace of the object.
     fn metadata(&self) -> &ObjectMeta;
 
-    /// One for each column.
+    /// One cell for each column.
     fn cells(&self, now: Timestamp) -> Vec<Value>;
 }
 
-/// A table of these.
+/// A table of these rows.
 pub(super) fn table<'r, T: Row + 'r>(
     rows: impl Iterator<Item = &'r T>,
     include: Include,

@@ -1,6 +1,6 @@
-//! A certificate of our own: signed by an authority that is made for it alone, whose
-//! key is thrown away. Who knows the authority knows this one certificate, and nobody can
-//! make another.
+//! A certificate of our own. It is signed by an authority that is made for it alone and whose key
+//! is thrown away. So trust in the authority is trust in this one certificate, and no other can be
+//! made.
 
 use std::time::Duration;
 
@@ -13,19 +13,19 @@ use time::OffsetDateTime;
 
 use crate::server::serve::Pem;
 
-/// How far clocks may be apart, at most: a certificate is good since before it was made.
+/// Largest difference between clocks: a certificate is valid from so long before its creation.
 const SKEW: Duration = Duration::from_secs(3600);
 
-/// A certificate, and who knows it.
+/// A certificate, and the authority that signed it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Issued {
-    /// Whom clients are to trust, as PEM.
+    /// The authority that clients have to trust, as PEM.
     pub(super) authority: String,
     /// The certificate and its key.
     pub(super) pem: Pem,
 }
 
-/// A certificate of this name for these hosts, good for so long from now on.
+/// Issues a certificate of this name for these hosts, valid for `lifetime` from now on.
 pub(super) fn issue(
     name: &str,
     hosts: &[String],
@@ -36,7 +36,7 @@ pub(super) fn issue(
     let begins = now.saturating_sub(skew)?;
     let ends = now.saturating_add(lifetime)?;
     let mut params = CertificateParams::new(Vec::new())?;
-    // Two of one name would be taken for each other by whoever reads about them.
+    // Authorities of one name would be mistaken for each other in logs.
     params.distinguished_name = named(format!("{name}, made at {now}"));
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
@@ -67,7 +67,7 @@ fn named(common_name: String) -> DistinguishedName {
     name
 }
 
-/// A time as rcgen has it: whole seconds.
+/// Converts a time to rcgen's type, in whole seconds.
 fn date(at: Timestamp) -> anyhow::Result<OffsetDateTime> {
     Ok(OffsetDateTime::from_unix_timestamp(at.as_second())?)
 }

@@ -1,10 +1,10 @@
-//! Who we say we are: a certificate of our own in a Secret, which all of us share, and
-//! the API server told whom to trust. Renewed so that at no moment a certificate is shown
-//! that is not trusted: first who knows the next one is trusted, then it is shown.
+//! The operator's own certificate. All replicas share it in a Secret, and its authority is written
+//! to the object in which API servers read it. A renewal never shows a certificate that is not
+//! trusted: the next authority is trusted first, and then the next certificate is shown.
 //!
-//! Whoever finds something to be done does it. Of two at a time one is refused by the
-//! version of the Secret, and looks again. This, the Lease and the label of one's own
-//! pod alone are written by who does not lead.
+//! Each replica does what it finds to do. If two write at once, the version of the Secret makes one
+//! fail, and it looks again. Only these objects, the Lease and the label of the own pod are written
+//! by standby replicas, too.
 
 mod issue;
 mod state;
@@ -26,29 +26,28 @@ use crate::server::serve::{Identity, Pem};
 use state::{Kept, Step};
 use told::Told;
 
-/// Looks at the Secret in the time that a certificate is good for, and the bounds of the time
-/// between two.
+/// Checks of the Secret per lifetime of a certificate, and the bounds of the pause between two.
 const LOOKS: u32 = 60;
 const SHORTEST: Duration = Duration::from_millis(500);
 const LONGEST: Duration = Duration::from_secs(10);
 
-/// After something was written.
+/// Pause after a write.
 const SOON: Duration = Duration::from_millis(100);
 
-/// A certificate of ours that is kept in the cluster.
+/// A certificate of the operator that is kept in the cluster.
 #[derive(Clone, Copy, Debug)]
 pub struct What {
-    /// Its Secret.
+    /// Name of its Secret.
     pub secret: &'static str,
-    /// What it is for, in words.
+    /// Purpose of the certificate, in words.
     pub words: &'static str,
-    /// The file of the chart that has the Secret and who is told.
+    /// File of the chart with the Secret and the object that names the authority.
     pub file: &'static str,
-    /// Who is told whom to trust.
+    /// Object that names the authority.
     pub told: Whom,
 }
 
-/// The object by which API servers come to us.
+/// The object by which API servers find the operator.
 #[derive(Clone, Copy, Debug)]
 pub enum Whom {
     /// The ValidatingWebhookConfiguration of that name.
@@ -57,7 +56,7 @@ pub enum Whom {
     Group(&'static str),
 }
 
-/// Keeps a certificate of ours.
+/// Keeps and renews a certificate.
 pub struct Keeper {
     what: What,
     secrets: Api<Secret>,
@@ -65,17 +64,17 @@ pub struct Keeper {
     hosts: Vec<String>,
     lifetime: Duration,
     identity: Identity,
-    /// What we show.
+    /// The certificate that is shown.
     shows: Option<Pem>,
-    /// Whom API servers were found to trust, and since when.
+    /// The authorities that API servers were found to trust, and since when.
     trusted: Option<(String, Instant)>,
-    /// What was said last that is wrong.
+    /// The last error that was logged.
     told: Option<String>,
 }
 
-/// When to look again.
+/// When to check again.
 enum Next {
-    /// Something was written.
+    /// Soon, after a write.
     Soon,
     Later,
 }
@@ -107,7 +106,7 @@ impl Keeper {
         }
     }
 
-    /// Never ends.
+    /// Keeps the certificate. Never returns.
     pub async fn keep(mut self) {
         let pause = self.lifetime.checked_div(LOOKS).unwrap_or_default();
         let pause = pause.clamp(SHORTEST, LONGEST);
@@ -130,7 +129,7 @@ impl Keeper {
         }
     }
 
-    /// Says what is wrong, once.
+    /// Logs an error once.
     fn tell(&mut self, error: String) {
         if self.told.as_ref() != Some(&error) {
             warn!(%error, "the certificate of {} is not kept: what is shown goes on until it ends", self.what.words);
@@ -151,7 +150,7 @@ impl Keeper {
         let data = secret.data.clone().unwrap_or_default();
         let mut kept = Kept::read(&data);
         self.show(&kept)?;
-        // Even if nobody can be told whom to trust, there is a certificate.
+        // Even if the authority cannot be written, there is a certificate.
         let trusted = self.have_trusted(&kept).await;
         let trusted_for = trusted.as_ref().ok().copied().flatten();
         let now = Timestamp::now();
@@ -178,7 +177,7 @@ impl Keeper {
         issue::issue(self.what.secret, &self.hosts, now, self.lifetime)
     }
 
-    /// Shows what is kept.
+    /// Shows the certificate of the Secret.
     fn show(&mut self, kept: &Kept) -> anyhow::Result<()> {
         let Some(shown) = kept.shown() else {
             return Ok(());
@@ -190,7 +189,7 @@ impl Keeper {
         Ok(())
     }
 
-    /// Writes the Secret, if it is what we have read.
+    /// Writes the Secret, if it has not changed since it was read.
     async fn write(&self, mut secret: Secret, kept: &Kept) -> anyhow::Result<()> {
         kept.write(secret.data.get_or_insert_default());
         let params = PostParams {
@@ -211,7 +210,7 @@ impl Keeper {
         }
     }
 
-    /// Has API servers trust who is to be. Gives for how long they were found to.
+    /// Has API servers trust the authorities. Returns for how long they were found to trust them.
     async fn have_trusted(&mut self, kept: &Kept) -> anyhow::Result<Option<Duration>> {
         let wanted = kept.trusted();
         if wanted.is_empty() {

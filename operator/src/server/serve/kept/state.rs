@@ -1,5 +1,4 @@
-//! What the Secret holds: the certificate that is shown, the one that will be, and all
-//! who are to be trusted meanwhile. Pure.
+//! Content of the Secret: the shown certificate, the next one, and all authorities to trust. Pure.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,17 +15,17 @@ use x509_parser::prelude::{FromDer as _, GeneralName, X509Certificate};
 use super::issue::Issued;
 use crate::server::serve::Pem;
 
-/// What is shown now, as a Secret of type kubernetes.io/tls has it.
+/// The shown certificate and key, named as in a Secret of type kubernetes.io/tls.
 const SHOWN: (&str, &str) = ("tls.crt", "tls.key");
-/// What will be shown.
+/// The next certificate and its key.
 const NEXT: (&str, &str) = ("next.crt", "next.key");
-/// Whom API servers are to trust.
+/// Authorities that API servers have to trust.
 const AUTHORITIES: &str = "ca.crt";
 
-/// Of its time a certificate has left so much when it is renewed.
+/// A certificate is renewed when this fraction (1/n) of its lifetime is left.
 const RENEWED_AT: u32 = 3;
 
-/// A certificate that is kept.
+/// A certificate in the Secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Certificate {
     pub(super) pem: Pem,
@@ -35,14 +34,14 @@ pub(super) struct Certificate {
     names: Vec<String>,
 }
 
-/// One who is trusted.
+/// A trusted authority.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Authority {
     pem: String,
     ends: Timestamp,
 }
 
-/// What the Secret holds.
+/// Content of the Secret.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Kept {
     shown: Option<Certificate>,
@@ -50,21 +49,21 @@ pub(super) struct Kept {
     authorities: Vec<Authority>,
 }
 
-/// What is to be done.
+/// Next step of a renewal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// All is as it should be.
+    /// Everything is in order.
     Nothing,
-    /// There is no certificate that is good: make one, and show it at once.
+    /// There is no valid certificate: make one, and show it at once.
     Begin,
-    /// The one that is shown ends before long: make the next, and have it trusted.
+    /// The shown certificate expires soon: make the next, and have its authority trusted.
     Prepare,
-    /// The next is trusted: show it.
+    /// The next authority is trusted: show the next certificate.
     Swap,
 }
 
 impl Certificate {
-    /// None: it cannot be read, or its key is not its own.
+    /// None: the certificate cannot be read, or the key does not belong to it.
     fn read(pem: Pem) -> Option<Self> {
         let der = CertificateDer::from_pem_slice(&pem.certificate).ok()?;
         let key = PrivateKeyDer::from_pem_slice(&pem.key).ok()?;
@@ -85,7 +84,8 @@ impl Certificate {
         })
     }
 
-    /// True if one of these has signed it: else nobody can be told whom to trust for it.
+    /// True if one of these authorities has signed the certificate. Otherwise clients cannot trust
+    /// it.
     fn is_known_to(&self, authorities: &[Authority]) -> bool {
         let has_signed = |authority: &Authority| {
             let der = CertificateDer::from_pem_slice(&self.pem.certificate).ok()?;
@@ -107,7 +107,7 @@ impl Certificate {
         self.ends <= now
     }
 
-    /// So long it is good, from its first moment on.
+    /// Time from the start to the end of its validity.
     fn lifetime(&self) -> Duration {
         let whole = self.ends.duration_since(self.begins);
         Duration::try_from(whole).unwrap_or_default()
@@ -130,8 +130,8 @@ fn address(bytes: &[u8]) -> Option<String> {
 }
 
 impl Kept {
-    /// What the data of the Secret say. What cannot be read is as good as gone, and so is a
-    /// certificate without its key, or without the authority that has signed it.
+    /// Reads the data of the Secret. A damaged certificate counts as missing. So does one without
+    /// its key or without the authority that signed it.
     pub(super) fn read(data: &BTreeMap<String, ByteString>) -> Self {
         let field = |name: &str| data.get(name).map(|bytes| bytes.0.clone());
         let authorities = field(AUTHORITIES).unwrap_or_default();
@@ -150,7 +150,7 @@ impl Kept {
         }
     }
 
-    /// The same as data of the Secret. What else is in it stays.
+    /// Writes the content to the data of the Secret. Other data stay.
     pub(super) fn write(&self, data: &mut BTreeMap<String, ByteString>) {
         let mut put = |(certificate, key): (&str, &str), kept: Option<&Certificate>| {
             for (name, bytes) in [
@@ -169,17 +169,17 @@ impl Kept {
         data.insert(AUTHORITIES.to_owned(), trusted);
     }
 
-    /// What is shown, if there is anything.
+    /// The shown certificate, if there is one.
     pub(super) fn shown(&self) -> Option<&Certificate> {
         self.shown.as_ref()
     }
 
-    /// Whom API servers are to trust, as PEM.
+    /// Authorities that API servers have to trust, as PEM.
     pub(super) fn trusted(&self) -> String {
         self.authorities.iter().map(|a| a.pem.as_str()).collect()
     }
 
-    /// How long API servers are to have trusted all of them before the next is shown.
+    /// How long API servers must have trusted all authorities before the next certificate is shown.
     pub(super) fn settles_in(&self) -> Duration {
         let lifetime = self.shown.as_ref().map(Certificate::lifetime);
         let share = lifetime.unwrap_or_default().checked_div(30);
@@ -188,8 +188,8 @@ impl Kept {
             .clamp(Duration::from_secs(1), Duration::from_secs(60))
     }
 
-    /// What is to be done, where API servers have trusted all of them for so long. None: they do
-    /// not yet.
+    /// The next step, if API servers have trusted all authorities for so long. None: they do not
+    /// trust them yet.
     pub(super) fn step(
         &self,
         names: &[String],
@@ -220,21 +220,21 @@ impl Kept {
         }
     }
 
-    /// Shows what was issued from now on.
+    /// Shows the issued certificate from now on.
     pub(super) fn begin(&mut self, issued: Issued, now: Timestamp) {
         self.shown = Certificate::read(issued.pem);
         self.next = None;
         self.trust(&issued.authority, now);
     }
 
-    /// Shows it later.
+    /// Stores the issued certificate as the next one.
     pub(super) fn prepare(&mut self, issued: Issued, now: Timestamp) {
         self.next = Certificate::read(issued.pem);
         self.trust(&issued.authority, now);
     }
 
-    /// Shows the next from now on. Others of us may show the one before for a while, so
-    /// that who knows it is trusted until it ends.
+    /// Shows the next certificate from now on. Other replicas may show the previous one for a
+    /// while, so its authority stays until it expires.
     pub(super) fn swap(&mut self, now: Timestamp) {
         if let Some(next) = self.next.take() {
             self.shown = Some(next);
@@ -248,8 +248,8 @@ impl Kept {
     }
 }
 
-/// The authorities of a text, one by one. API servers refuse a list with one in it that is
-/// spoilt, so that such a one must not stay.
+/// Splits a text into authorities. API servers refuse a list with a damaged one, so damaged ones
+/// are left out.
 fn split(text: &str) -> Vec<Authority> {
     const END: &str = "-----END CERTIFICATE-----";
     let parts = text.split_inclusive(END).filter(|part| part.ends_with(END));
@@ -258,7 +258,7 @@ fn split(text: &str) -> Vec<Authority> {
         let der = CertificateDer::from_pem_slice(pem.as_bytes()).ok()?;
         let (_, read) = X509Certificate::from_der(&der).ok()?;
         read.verify_signature(None).ok()?;
-        // What is outside of what is signed must be as it was, too.
+        // The signature does not cover the whole file, so the rest is parsed as well.
         ParsedCertificate::try_from(&der).ok()?;
         let ends = time(read.validity().not_after.timestamp())?;
         Some(Authority { pem, ends })

@@ -1,4 +1,4 @@
-//! Who is told whom to trust: the object by which API servers come to us.
+//! The object in which API servers read the authorities to trust.
 
 use anyhow::{Context as _, bail};
 use k8s_openapi::ByteString;
@@ -12,12 +12,12 @@ use trellis_api::names;
 
 use crate::dispatch::commands::WriteError;
 
-/// Where API servers read whom to trust.
+/// The object in which API servers read the authorities to trust.
 #[derive(Clone, Debug)]
 pub(super) enum Told {
-    /// Of a webhook.
+    /// For a webhook.
     Webhook(Api<ValidatingWebhookConfiguration>, &'static str),
-    /// Of an API group.
+    /// For an API group.
     Group(Api<APIService>, &'static str),
 }
 
@@ -30,7 +30,7 @@ impl Told {
         Self::Group(Api::all(client.clone()), name)
     }
 
-    /// The object, for people.
+    /// The object, in words for a log.
     fn words(&self, file: &str) -> String {
         match self {
             Self::Webhook(_, name) => {
@@ -40,7 +40,7 @@ impl Told {
         }
     }
 
-    /// Whether this is what it tells already; if not, it is written.
+    /// True if the object has these authorities already. If not, they are written.
     pub(super) async fn tell(&self, wanted: &str, file: &str) -> anyhow::Result<bool> {
         let what = || self.words(file);
         let bytes = ByteString(wanted.as_bytes().to_vec());
@@ -104,7 +104,7 @@ where
             info!(name, "API servers are told whom to trust");
             Ok(())
         }
-        // Another has told them.
+        // Another replica has written them.
         Err(WriteError::Conflict(_)) => Ok(()),
         Err(error) => Err(error),
     }

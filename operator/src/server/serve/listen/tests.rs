@@ -107,7 +107,7 @@ async fn ended(address: SocketAddr, says: &[u8]) -> (Duration, Vec<u8>) {
     let _ = connection.write_all(says).await;
     let mut heard = Vec::new();
     let end = tokio::time::timeout(LIMITS.head, connection.read_to_end(&mut heard));
-    // Who is hung up on while it sends may be told so by an error.
+    // A client that is cut off while it sends may get an error.
     let _ = end.await.unwrap();
     (began.elapsed(), heard)
 }
@@ -163,7 +163,7 @@ async fn who_sends_what_is_no_request_is_told_so_and_hung_up_on() {
         assert!(!told.starts_with('2'), "{says:?}: {heard:?}");
         assert!(after < LIMITS.head / 2, "{says:?}: {after:?}");
     }
-    // What nobody reads is not taken either.
+    // A request that is never read is rejected, too.
     let (_, heard) = ended(address, &huge).await;
     assert!(!heard.starts_with(b"HTTP/1.1 2"), "{heard:?}");
 }

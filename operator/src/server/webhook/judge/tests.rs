@@ -1,4 +1,4 @@
-//! Who judges, and what it is asked.
+//! Decisions of the webhook.
 
 mod jobs;
 mod objects;

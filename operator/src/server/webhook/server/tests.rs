@@ -155,7 +155,7 @@ async fn a_body_that_does_not_come_takes_nothing_from_others() {
     });
     let slow: Vec<_> = slow.collect();
     tokio::task::yield_now().await;
-    // Nobody else waits for them.
+    // Other addresses do not wait for the slow ones.
     let began = Instant::now();
     let other = IpAddr::from([10, 0, 0, 2]);
     assert_eq!(ask_from(&router, other, "u").await["allowed"], true);
@@ -246,7 +246,7 @@ async fn who_comes_when_too_many_are_there_passes_and_is_told() {
     assert!(text.contains(undecided), "{text}");
 }
 
-/// Whoever applies a policy together with the job that needs it.
+/// A policy may be applied together with the job that needs it.
 #[tokio::test]
 async fn a_refusal_is_made_sure_of() {
     let server = server(Some(NONE));
@@ -256,7 +256,7 @@ async fn a_refusal_is_made_sure_of() {
     let (_, refused) = server.decide(body(), HERE).await.unwrap();
     assert_eq!(refused.decision, Decision::Refused);
     assert!(began.elapsed() >= BEHIND);
-    // Something has changed, and is being loaded.
+    // A policy has changed, and is being loaded.
     context.cache.policies.touch(&Key::new("ns", "x"));
     let mended = async {
         tokio::time::sleep(BEHIND * 2).await;

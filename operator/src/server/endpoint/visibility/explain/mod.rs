@@ -1,5 +1,6 @@
-//! `explanations`: the engine's whole certificate of one job, with what each node is to it.
-//! `shortage` has the numbers of each reason, `seen` what of it somebody is told.
+//! `explanations`: the engine's full explanation of one job, with the state of each node for it.
+//! `shortage` has the numbers of each reason, `seen` reduces the explanation to what the caller may
+//! see.
 
 mod seen;
 mod shortage;
@@ -34,14 +35,14 @@ use crate::gang::key::Key;
 use crate::gang::observed::{SlimDeviceClass, SlimNode};
 use crate::gang::{allocation, engine, external};
 
-/// An engine that explains what another knows, as of one moment.
+/// An engine that is restored from a snapshot and explains it.
 pub(super) struct Explainer {
     pub(super) engine: Engine,
-    /// Who would leave for whom, in this very moment.
+    /// Victims of each gang that would preempt now.
     preempts: BTreeMap<GangId, Vec<Victim>>,
 }
 
-/// What else is known.
+/// Other facts for an explanation.
 pub(super) struct Beside<'a> {
     pub(super) snapshot: &'a Snapshot,
     pub(super) positions: &'a BTreeMap<GangId, u32>,
@@ -54,7 +55,7 @@ pub(super) struct Beside<'a> {
 }
 
 impl Explainer {
-    /// Certificates and reservations are not in a snapshot: they are worked out here.
+    /// Runs a cycle, because a snapshot has no explanations and no reservations.
     pub(super) fn new(snapshot: &Snapshot) -> Self {
         let mut engine = Engine::from_snapshot(snapshot);
         let decisions = engine.cycle(snapshot.now);
@@ -68,7 +69,7 @@ impl Explainer {
         }
     }
 
-    /// Why a job waits. None: it does not.
+    /// Why a job waits. None: it does not wait.
     pub(super) fn explain(&mut self, job: &Key, beside: &Beside<'_>) -> Option<Explanation> {
         let id = engine::id(job);
         let snapshot = beside.snapshot;
@@ -98,7 +99,7 @@ impl Explainer {
             let gang = snapshot.gangs.iter().find(|told| told.gang.id == id)?;
             told.task_groups = groups.iter().map(|g| task_group(&gang.gang, g)).collect();
         }
-        // None: this very moment it starts, or others begin to leave for it.
+        // None: the gang starts now, or its victims begin to leave now.
         if let Some(certificate) = self.engine.why_waiting(&id, snapshot.now) {
             let (reason, message) = allocation::told(
                 &self.engine,
@@ -159,7 +160,7 @@ impl Explainer {
         }
     }
 
-    /// Who may be asked later to leave for it.
+    /// Victims that are protected now and may be preempted later.
     fn protected(&mut self, id: &GangId) -> Vec<Protected> {
         let all = self.engine.protected_from(id).into_iter();
         let first = all.filter_map(|(gang, until)| {
@@ -171,7 +172,7 @@ impl Explainer {
         first.take(Explanation::NODES).collect()
     }
 
-    /// Who would leave for it now.
+    /// Victims that the gang would preempt now.
     fn victims(&self, id: &GangId) -> Vec<Preempted> {
         let victims = self.preempts.get(id).map(Vec::as_slice);
         let preempted = |victim: &Victim| {
@@ -186,7 +187,7 @@ impl Explainer {
     }
 }
 
-/// Who is leaving for it, as its journal says.
+/// Victims in the journal that are leaving for the gang.
 fn leaving(pod_group: Option<&PodGroup>) -> Vec<Preempted> {
     let status = pod_group.and_then(|group| group.status.as_ref());
     let victims = status.map(|status| status.victims.as_slice());
@@ -307,7 +308,7 @@ fn smallest_change(change: &Change, snapshot: &Snapshot) -> SmallestChange {
                 .collect();
         }
         Change::Free(nodes) => {
-            // Of a wide gang that may be half the cluster.
+            // A wide gang may need half of the cluster.
             let (named, _) = nodes.split_at(nodes.len().min(Explanation::NODES));
             let mut held = holders(snapshot, named).into_iter();
             told.free = nodes

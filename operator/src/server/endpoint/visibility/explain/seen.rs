@@ -1,5 +1,6 @@
-//! What of an explanation is for whom. Who may view a namespace is to know why its jobs wait, and
-//! not which jobs others run, what their queues are called, or what the nodes are. Pure.
+//! Reduces an explanation to what the caller may see. A user with the right to view a namespace may
+//! know why its jobs wait, but not the jobs of other namespaces, the names of their queues, or the
+//! nodes. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,21 +9,21 @@ use trellis_scheduler::Snapshot;
 
 use crate::gang::{engine, external};
 
-/// The level of a topology whose domains are nodes.
+/// Topology level whose domains are nodes.
 const HOST: &str = "kubernetes.io/hostname";
 
-/// What else than its own job somebody sees.
+/// Rights of the caller beyond the job itself.
 #[derive(Debug, Default)]
 pub(in super::super) struct Sees {
-    /// The jobs of these namespaces.
+    /// Jobs of these namespaces.
     pub(in super::super) namespaces: BTreeSet<String>,
-    /// Queues that are not the job's own.
+    /// Queues other than the job's own.
     pub(in super::super) queues: bool,
-    /// Nodes by name.
+    /// Names of nodes.
     pub(in super::super) nodes: bool,
 }
 
-/// Priorities of the jobs that are named.
+/// Priorities of the named jobs.
 pub(in super::super) type Priorities = BTreeMap<JobRef, i32>;
 
 fn jobs(told: &Explanation) -> impl Iterator<Item = &JobRef> {
@@ -32,14 +33,14 @@ fn jobs(told: &Explanation) -> impl Iterator<Item = &JobRef> {
     leaves.chain(protected).chain(behind)
 }
 
-/// Other namespaces that it names jobs of.
+/// Other namespaces whose jobs the explanation names.
 pub(in super::super) fn foreign(told: &Explanation) -> BTreeSet<String> {
     let own = told.metadata.namespace.as_deref().unwrap_or_default();
     let others = jobs(told).filter(|job| job.namespace != own);
     others.map(|job| job.namespace.clone()).collect()
 }
 
-/// What is known of the jobs that it names.
+/// Priorities of the jobs that the explanation names.
 pub(in super::super) fn priorities(told: &Explanation, snapshot: &Snapshot) -> Priorities {
     let gangs = jobs(told).map(|job| {
         let name = GangName::from_served(&job.name);
@@ -53,7 +54,7 @@ pub(in super::super) fn priorities(told: &Explanation, snapshot: &Snapshot) -> P
     found.collect()
 }
 
-/// Leaves what somebody sees.
+/// Removes what the caller may not see.
 pub(in super::super) fn reduce(told: &mut Explanation, priorities: &Priorities, sees: &Sees) {
     let own = told.metadata.namespace.clone().unwrap_or_default();
     let is_seen =
@@ -86,7 +87,7 @@ pub(in super::super) fn reduce(told: &mut Explanation, priorities: &Priorities, 
     if !sees.nodes {
         hide_nodes(told);
     }
-    // What nothing is left of is none.
+    // An empty change is removed.
     told.smallest_change
         .take_if(|change| *change == SmallestChange::default());
 }
@@ -102,7 +103,7 @@ fn hide_queues(told: &mut Explanation) {
             .iter()
             .any(|raised| raised.queue != *own)
     {
-        // They help together alone.
+        // The raises only help together.
         change.raise_quotas.clear();
     }
 }
@@ -197,7 +198,7 @@ mod tests {
         assert_eq!(group.excluded.first().unwrap().count, 2);
     }
 
-    /// Who may read of nodes is told there who holds them, of whatever namespace.
+    /// A caller with the right to see nodes also sees the jobs on them, in every namespace.
     #[test]
     fn who_holds_a_node_is_told_to_who_sees_nodes() {
         let mut told = told();

@@ -126,7 +126,7 @@ fn what_is_missing_and_what_each_node_is_to_it_is_told() {
         assert_eq!(holders, [("a/runs".to_owned(), "6")], "{on:?}");
     }
     assert_eq!(told.expected_start, None, "nobody knows when a/runs ends");
-    // What is written is read again.
+    // The explanation can be read back.
     let written = serde_json::to_value(&told).unwrap();
     assert_eq!(
         serde_json::from_value::<Explanation>(written).unwrap(),
@@ -137,7 +137,7 @@ fn what_is_missing_and_what_each_node_is_to_it_is_told() {
     assert!(cells.iter().all(Value::is_string), "{cells:?}");
 }
 
-/// Who has made room, and whose pods it takes, is called as the list calls it.
+/// Victims have the same names here as in the list.
 #[test]
 fn pods_of_others_are_explained_by_the_name_that_they_have_here() {
     let mut engine = engine_of(gang("a/PodGroup/runs", "strong", 2, 6, 0));
@@ -149,7 +149,7 @@ fn pods_of_others_are_explained_by_the_name_that_they_have_here() {
     };
     assert_eq!(victim.job.name, "podgroup.runs");
     assert_eq!(victim.job.to_string(), "a/PodGroup/runs");
-    // What is known of it is found by that name again.
+    // Their priorities are found by these names.
     let known = priorities(&told, &engine.snapshot());
     assert_eq!(known.get(&victim.job), Some(&0), "{known:?}");
 }

@@ -1,4 +1,4 @@
-//! What pods of others say for themselves, and their PodGroup: they have no TrainingJob that would.
+//! Status of external gangs, from their pods and PodGroup, because they have no TrainingJob.
 
 use std::sync::Arc;
 
@@ -12,21 +12,21 @@ use crate::gang::external::Unit;
 use crate::gang::key::Key;
 use crate::gang::observed::{ExternalPod, PodPhase};
 
-/// What is said of who has a place once others have left it.
+/// Message of a nominated gang.
 pub(in crate::server::endpoint) const NOMINATED: &str =
     "it has its place, and starts when those have left that make room";
 
-/// A gang of pods that others have made.
+/// A gang of external pods.
 #[derive(Clone, Debug, Default)]
 pub(in crate::server::endpoint::visibility) struct ExternalGang {
-    /// Its PodGroup, if it has one.
+    /// PodGroup of the gang, if it has one.
     group: Option<Arc<PodGroup>>,
-    /// Its pods.
+    /// Pods of the gang.
     pods: Vec<Arc<ExternalPod>>,
 }
 
 impl ExternalGang {
-    /// What is known of a gang of that name. None: it is a job.
+    /// The external gang of that name. None: it is a job.
     pub(in crate::server::endpoint::visibility) fn find(cache: &Cache, unit: &Key) -> Option<Self> {
         Some(match external::unit(unit)? {
             Unit::Group(group) => Self {
@@ -40,7 +40,7 @@ impl ExternalGang {
         })
     }
 
-    /// When it was created.
+    /// Creation time of the gang.
     pub(in crate::server::endpoint::visibility) fn created(&self) -> Option<Time> {
         match &self.group {
             Some(group) => group.metadata.creation_timestamp.clone(),
@@ -53,7 +53,7 @@ impl ExternalGang {
         }
     }
 
-    /// One word for its state. `placed`: it holds its place.
+    /// Phase of the gang. `placed`: it holds its place.
     pub(super) fn phase(&self, placed: bool) -> JobPhase {
         let mut held = self.pods.iter().filter(|pod| pod.is_bound()).peekable();
         let some = held.peek().is_some();
@@ -64,9 +64,8 @@ impl ExternalGang {
         }
     }
 
-    /// Why it waits, and that in words: as its PodGroup says, or the pod that is in none. That
-    /// others are leaving for a pod alone (`is_nominated`) is written nowhere: it was told why it
-    /// waited before.
+    /// Why the gang waits, from its PodGroup or its single pod. The nomination of a single pod
+    /// (`is_nominated`) is written nowhere, and the pod's condition still has the earlier reason.
     pub(in crate::server::endpoint::visibility) fn reason(
         &self,
         is_nominated: bool,

@@ -1,4 +1,4 @@
-//! The rows of `nodestates`: what the scheduler has of each node. `tally` counts who holds what.
+//! The rows of `nodestates`: the scheduler's view of each node. `tally` sums up the jobs on each.
 
 mod tally;
 #[cfg(test)]
@@ -22,7 +22,7 @@ use crate::gang::key::Key;
 use crate::gang::{engine, external};
 use tally::{Hold, Tally};
 
-/// The row of each node, by name. `created` says since when it is there.
+/// The row of each node, by name. `created` gives the node's creation time.
 pub(super) fn rows(
     snapshot: &Snapshot,
     created: impl Fn(&str) -> Option<MetaTime>,
@@ -44,7 +44,7 @@ pub(super) fn rows(
     rows
 }
 
-/// The row of a node whose object is deleted, and whose pods are still there.
+/// The row of a node whose object is deleted but whose pods still exist.
 fn deleted_row(snapshot: &Snapshot, name: &NodeName, tally: Tally<'_>) -> NodeState {
     let node = Node::new(name.clone(), Resources::new());
     let message = "its Node object is deleted, and pods of it are still there";
@@ -91,8 +91,8 @@ pub(super) fn job_ref(job: &Key) -> JobRef {
     }
 }
 
-/// Who holds some of what would have to become free, on each of these nodes: those first who hold
-/// most of what is named first.
+/// For each of these nodes, the jobs that hold some of the resources that would have to become
+/// free, in descending order of the first named resource.
 pub(super) fn holders(snapshot: &Snapshot, wanted: &[FreeOn]) -> Vec<Vec<HeldBy>> {
     let mut tallies = tally::count(snapshot, |node| wanted.iter().any(|on| on.node == *node));
     let of = |on: &FreeOn| {
@@ -103,7 +103,7 @@ pub(super) fn holders(snapshot: &Snapshot, wanted: &[FreeOn]) -> Vec<Vec<HeldBy>
             let amounts = on.amounts.iter().map(|wanted| of(wanted).unwrap_or(0));
             let amounts: Vec<i128> = amounts.collect();
             if amounts.iter().all(|amount| *amount <= 0) {
-                // What its other pods do says nothing of these.
+                // The state of pods that hold none of these resources does not matter.
                 continue;
             }
             let none = || (vec![0; amounts.len()], state);
@@ -111,7 +111,7 @@ pub(super) fn holders(snapshot: &Snapshot, wanted: &[FreeOn]) -> Vec<Vec<HeldBy>
             for (sum, amount) in sums.iter_mut().zip(&amounts) {
                 *sum = sum.saturating_add(*amount);
             }
-            // What not all of its pods do is not said.
+            // The state is only shown if all of these pods share it.
             does.take_if(|does| state != Some(*does));
         }
         let mut held: Vec<_> = by_job.into_iter().collect();
@@ -139,7 +139,7 @@ fn quantity(name: &ResourceName, amount: i128) -> Amount {
     }
 }
 
-/// All that keeps new pods off a node, whatever they tolerate.
+/// Everything that keeps new pods off a node, whatever they tolerate.
 fn reasons(node: &Node) -> Vec<NodeReason> {
     let mut reasons = Vec::new();
     let mut say = |reason: &str, message: String| {
@@ -180,7 +180,7 @@ fn domains(snapshot: &Snapshot, node: &Node) -> Vec<NodeDomain> {
     topologies.flat_map(of_topology).collect()
 }
 
-/// Of what is scarce: devices, cpu and memory.
+/// The scarce resources of a node: devices, cpu and memory.
 fn resources(node: &Node, tally: &Tally<'_>) -> Vec<NodeResource> {
     let shown = node.allocatable.iter().filter(|(name, _)| {
         name.is_device() && name.shared_device().is_none()
@@ -225,7 +225,7 @@ fn devices(amounts: &BTreeMap<&ResourceName, i128>) -> Vec<Amount> {
         .collect()
 }
 
-/// A node by its name, as tallies have it.
+/// Tallies by node.
 type Tallies<'s> = std::collections::HashMap<&'s NodeName, Tally<'s>>;
 
 impl Row for NodeState {

@@ -1,4 +1,4 @@
-//! Who holds what of each node.
+//! Sums up, for each node, what jobs and other pods hold.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -11,7 +11,7 @@ use super::Tallies;
 use crate::gang::engine;
 use crate::gang::key::Key;
 
-/// What a job's pods on a node do.
+/// State of a job's pods on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum State {
     Running,
@@ -29,13 +29,13 @@ impl State {
     }
 }
 
-/// A job, and what its pods do; of a place that is reserved or kept nothing yet.
+/// A job, and the state of its pods. None for a reservation or a kept place, which has no pods yet.
 pub(super) type Who = (Key, Option<State>);
 
-/// What is held of each resource, in base units.
+/// Amounts held of each resource, in base units.
 type Amounts<'s> = BTreeMap<&'s ResourceName, i128>;
 
-/// What a job holds.
+/// Resources that a job holds.
 #[derive(Debug, Default)]
 pub(super) struct Hold<'s> {
     pub(super) pods: i64,
@@ -44,7 +44,7 @@ pub(super) struct Hold<'s> {
     pub(super) until: Option<Time>,
 }
 
-/// What is held of a node.
+/// Resources that are held on a node.
 #[derive(Debug, Default)]
 pub(super) struct Tally<'s> {
     pub(super) jobs: BTreeMap<Who, Hold<'s>>,
@@ -58,7 +58,7 @@ pub(super) struct Tally<'s> {
 }
 
 impl Tally<'_> {
-    /// True if a pod is there.
+    /// True if there is a pod on the node.
     pub(super) fn has_pods(&self) -> bool {
         !self.jobs.is_empty() || self.other_pods > 0
     }
@@ -78,7 +78,7 @@ impl<'s> Hold<'s> {
     }
 }
 
-/// By node, of those of which this holds.
+/// Tallies of the nodes for which `wanted` holds.
 pub(super) fn count<'s>(snapshot: &'s Snapshot, wanted: impl Fn(&NodeName) -> bool) -> Tallies<'s> {
     let mut counting = Counting {
         wanted,
@@ -161,17 +161,17 @@ pub(super) fn count<'s>(snapshot: &'s Snapshot, wanted: impl Fn(&NodeName) -> bo
 struct Counting<'s, W> {
     wanted: W,
     tallies: Tallies<'s>,
-    /// Whose a pod is that is there, and whether it is told to go.
+    /// Job of each existing pod, and whether the pod is leaving.
     owners: HashMap<PodKey, (Key, bool)>,
 }
 
 impl<'s, W: Fn(&NodeName) -> bool> Counting<'s, W> {
-    /// None: nobody wants to know.
+    /// None: the node is not wanted.
     fn of(&mut self, node: &'s NodeName) -> Option<&mut Tally<'s>> {
         (self.wanted)(node).then(|| self.tallies.entry(node).or_default())
     }
 
-    /// Pods of a placed gang: those that are there tell what they hold themselves.
+    /// Counts a placed gang. Its existing pods are counted from their own requests.
     fn place(&mut self, place: &'s PlaceSnapshot) {
         let job = engine::job_of(&place.gang.id);
         let leaves = matches!(place.standing, StandingSnapshot::Leaving { .. });

@@ -70,7 +70,7 @@ fn what_is_not_served_is_refused_with_its_name() {
         assert_eq!(error.code(), code, "{path}");
         assert!(error.to_string().contains(says), "{error}");
     }
-    // That of which nothing hangs on is taken.
+    // Parameters that do not change the answer are accepted.
     let taken = "/jobstates?limit=5&timeoutSeconds=3&resourceVersion=0&labelSelector=";
     assert!(object(taken, TABLE).is_supported().is_ok());
 }

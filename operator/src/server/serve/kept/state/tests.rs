@@ -67,7 +67,7 @@ fn flipped(text: &[u8], at: usize) -> Vec<u8> {
     text
 }
 
-/// Whatever is spoilt of what is shown: it is made anew, and then all is as it should be.
+/// A damaged part of the shown certificate makes a new one, and then everything is in order.
 #[test]
 fn what_is_spoilt_is_as_good_as_gone() {
     let written = |kept: &Kept| {
@@ -98,7 +98,7 @@ fn what_is_spoilt_is_as_good_as_gone() {
             assert_eq!(step, Step::Begin, "{name}: {words}");
         }
     }
-    // Who is trusted beside it does no harm, and one that is spoilt does not stay.
+    // A further authority does no harm, and a damaged one does not stay.
     let both = [&data["ca.crt"].0[..], &other["ca.crt"].0[..]].concat();
     assert_eq!(spoilt(&data, "ca.crt", Some(&both)).authorities.len(), 2);
     let half = [&data["ca.crt"].0[..], &flipped(&other["ca.crt"].0, 200)[..]].concat();
@@ -132,7 +132,7 @@ fn the_next_is_shown_once_it_has_been_trusted_for_a_while() {
     let step = |kept: &Kept, second, trusted: Option<u64>| {
         kept.step(&names(), at(second), trusted.map(Duration::from_secs))
     };
-    // Of 3300 seconds 1100 are left.
+    // At 1901 less than a third of the lifetime is left.
     assert_eq!(step(&kept, 1900, Some(9)), Step::Nothing);
     assert_eq!(step(&kept, 1901, Some(9)), Step::Prepare);
     kept.prepare(issued(1901), at(1901));
@@ -140,16 +140,16 @@ fn the_next_is_shown_once_it_has_been_trusted_for_a_while() {
     assert_eq!(kept.settles_in(), Duration::from_secs(60));
     assert_eq!(step(&kept, 1902, Some(59)), Step::Nothing);
     assert_eq!(step(&kept, 1902, Some(60)), Step::Swap);
-    // One that has ended is of no use, trusted or not.
+    // An expired certificate is useless, trusted or not.
     assert_eq!(step(&kept, 3000, None), Step::Swap);
     let both = kept.trusted();
     kept.swap(at(1970));
     assert_eq!(kept.trusted(), both, "others may show the first still");
     assert_eq!(step(&kept, 1970, Some(60)), Step::Nothing);
-    // It goes with the next renewal after its end.
+    // The authority goes with the next renewal after its end.
     kept.prepare(issued(3900), at(3900));
     assert_eq!(kept.authorities.len(), 2);
-    // Nobody has looked for long.
+    // No replica has looked for a long time.
     let begun = begun();
     assert_eq!(step(&begun, 3000, Some(99)), Step::Begin);
 }
@@ -174,14 +174,14 @@ fn another_name_is_a_reason_to_renew() {
 #[test]
 fn nobody_shows_what_is_not_trusted_yet_or_any_more() {
     let mut secret = BTreeMap::new();
-    // What the API server will trust, from when on.
+    // The authorities that the API server will trust, and from when on.
     let mut told: Vec<(i64, String)> = Vec::new();
     let mut shows: [Option<Certificate>; 3] = Default::default();
     let mut since: [Option<(String, i64)>; 3] = Default::default();
     let mut shown = BTreeSet::new();
     for second in (0..10_000_i64).step_by(5) {
         for replica in 0..3_usize {
-            // They look each ten seconds, one of them each fifty.
+            // Two replicas look every ten seconds, the third every fifty.
             let every = if replica == 2 { 50 } else { 10 };
             if (second + 5 * i64::try_from(replica).unwrap()) % every != 0 {
                 continue;

@@ -1,4 +1,4 @@
-//! Who has a place, told by connections that are not made again behind one's back.
+//! Places of connections, tested with connections that are never remade by a client library.
 
 use std::net::Ipv4Addr;
 
@@ -11,11 +11,11 @@ use tokio_rustls::client::TlsStream;
 use super::*;
 use crate::server::serve::Pem;
 
-/// For whom places are kept. Others have addresses of their own, as pods have.
+/// Address for which places are reserved. Other clients have their own addresses, as pods have.
 const SERVER: u8 = 1;
 const KEPT: usize = 2;
 const POD: u8 = 2;
-/// More than sockets hold.
+/// More than sockets buffer.
 const LARGE: usize = 64 << 20;
 
 fn at(number: u8) -> IpAddr {
@@ -154,7 +154,7 @@ async fn who_has_places_kept_is_heard_whoever_holds_the_others() {
     for pod in POD..POD + u8::try_from(LIMITS.connections).unwrap() {
         pods.push(serving.busy(pod, 0).await);
     }
-    // Nobody has more than another who comes would have, and all are busy.
+    // No address holds more than its share, and all connections are busy.
     assert!(serving.idle(100).await.is_none());
     for _ in 0..2 * KEPT {
         assert!(serving.idle(SERVER).await.is_some());

@@ -1,4 +1,4 @@
-//! Of a job the webhook says what its status would.
+//! The webhook's answers for jobs match their later status.
 
 use super::*;
 
@@ -145,7 +145,7 @@ fn what_runs_is_suspended_or_has_ended_is_not_refused() {
     assert_eq!(stops.decision, Decision::Undecided);
     let ended = json!({"phase": "Complete", "completionTime": "2026-01-01T00:00:00Z"});
     assert_eq!(changed(ended, more()), Answer::allowed(Vec::new()));
-    // Nothing of the spec changes.
+    // The spec does not change.
     let same = changed(json!({"phase": "Refused"}), json!({}));
     assert_eq!(same, Answer::passed());
 }

@@ -70,7 +70,7 @@ fn a_quota_policy_refuses_what_it_never_lets_run_and_where_the_ledger_is_known_w
         "full",
         json!({"subject": {}, "limits": {"runningJobs": 2}, "enforcement": "Deny"}),
     );
-    // Who does not lead has no account.
+    // A standby replica has no usage to compare with.
     assert_eq!(submits(&by, json!({})), Answer::allowed(Vec::new()));
     let stands = |used: i128| {
         let limit = LimitId {
@@ -105,7 +105,7 @@ fn a_quota_policy_refuses_what_it_never_lets_run_and_where_the_ledger_is_known_w
     now["status"] = json!({"phase": "Queued"});
     let changed = by.judge(asks("TrainingJob", "ada", now, job(json!({}))));
     assert_eq!(changed.answer.decision, Decision::Allowed);
-    // What it could never have is known without any account.
+    // A request above a limit per job is refused without any usage.
     add("tiny", json!({"subject": {}, "limits": {"gpusPerJob": 4}}));
     let answer = submits(&by, json!({}));
     assert_eq!(answer.reason, Some(Reason::QuotaPolicyExceeded));
