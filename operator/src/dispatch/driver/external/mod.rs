@@ -241,7 +241,7 @@ impl Driver {
         queue.unwrap_or_default()
     }
 
-    /// Cancels the task of an external gang that has been withdrawn.
+    /// Cancels the commit of an external gang whose plan is not written yet.
     pub(super) fn stop_unwritten(&self, unit: &Key) {
         let state = self.external_pods.gangs.get(unit);
         if let Some(task) = state.and_then(|state| state.task.as_ref()) {
