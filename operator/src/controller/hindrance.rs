@@ -1,12 +1,11 @@
-//! A child of a job cannot be written: that is said, and nothing starts meanwhile
-//! that has no place yet.
+//! Reports that a child of a job cannot be written. A job without a place does not start meanwhile.
 
 use trellis_api::Reason;
 
 use crate::dispatch::commands::WriteError;
 use crate::gang::Held;
 
-/// How a job stands that lacks a child because of this. None: the next try tells.
+/// State of a job that lacks a child because of this error. None: wait for the next try.
 pub(super) fn of(error: &WriteError) -> Option<Held> {
     let reason = match error {
         WriteError::NotLeading(_)

@@ -1,5 +1,5 @@
-//! Queues without quota that a namespace may use although it has quota in a queue of its own: a job
-//! that names such a queue passes that quota. Pure.
+//! Queues without quota that a namespace may use although it has quota in a queue of its own. A job
+//! that names such a queue evades that quota. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,11 +10,11 @@ use crate::gang::lookup::requirements;
 
 type Labels = BTreeMap<String, String>;
 
-/// The most queues that are above one: a longer way is a circle.
+/// Most queues above a queue: a longer chain is a cycle.
 const DEEPEST: usize = 64;
 
-/// By the name of each queue without quota: the namespaces that may use it, and that have a queue
-/// of their own with quota.
+/// For each queue without quota: the namespaces that may use it, and that have a queue of their own
+/// with quota.
 pub(super) fn find<'n>(
     queues: &[impl AsRef<TrainingQueue>],
     namespaces: impl Iterator<Item = (&'n str, &'n Labels)>,
@@ -59,8 +59,8 @@ pub(super) fn find<'n>(
     found
 }
 
-/// True if a queue is a namespace's own: the namespace may use it, and it is the default of the
-/// namespace or is not open to every namespace.
+/// True if a queue is a namespace's own: the namespace may use it, and the queue is its default or
+/// is not open to every namespace.
 fn is_own(queue: &TrainingQueue, labels: &Labels) -> bool {
     let selector = queue.spec.namespace_selector.as_ref();
     selects(selector, labels)
@@ -120,14 +120,14 @@ mod tests {
         let red = queue("red", of_team(None, true));
         let found = [("default".to_owned(), vec!["a".to_owned(), "c".to_owned()])];
         assert_eq!(bypasses(&[default.clone(), red.clone()]), found.into());
-        // Closed for teams, as the documents do it.
+        // Closed for teams, as the documentation shows it.
         let closed = queue(
             "default",
             json!({"namespaceSelector": {"matchExpressions": [
                 {"key": "team", "operator": "DoesNotExist"}]}}),
         );
         assert_eq!(bypasses(&[closed, red]), BTreeMap::new());
-        // A team without quota passes none.
+        // A team without quota evades none.
         let free = queue("red", of_team(None, false));
         assert_eq!(bypasses(&[default, free]), BTreeMap::new());
     }
@@ -165,7 +165,7 @@ mod tests {
             let bypasses = bypasses(&[default.clone(), admits(&selector)]);
             assert_eq!(bypasses, BTreeMap::new(), "{selector}");
         }
-        // Unless it is the default of a namespace.
+        // Unless the queue is the default of a namespace.
         let mut spec = of_team(None, true);
         spec["namespaceSelector"] = json!({});
         let red = queue("red", spec);
@@ -182,7 +182,7 @@ mod tests {
         );
         let red = queue("red", of_team(Some("pool"), true));
         assert_eq!(bypasses(&[pool, open, red]), BTreeMap::new());
-        // Parents that go round end.
+        // A cycle of parents ends the search.
         let one = queue("one", json!({"parentName": "two", "namespaceSelector": {}}));
         let two = queue("two", json!({"parentName": "one", "namespaceSelector": {}}));
         assert_eq!(bypasses(&[one, two]), BTreeMap::new());

@@ -47,7 +47,7 @@ async fn nothing_is_kept_of_a_job_that_has_ended() {
         .cache
         .jobs
         .observed(key.clone(), job("1", refused));
-    // It is built apart, and looked at again then.
+    // The job is built on another thread, and reconciled again afterwards.
     assert!(controller.reconcile(&key).await.unwrap().is_none());
     assert_eq!(controller.context.work.next().await, key);
     assert!(controller.builds.knows(&key));
@@ -64,7 +64,7 @@ async fn nothing_is_kept_of_a_job_that_has_ended() {
     assert!(controller.counted.lock().is_empty());
 }
 
-/// As on-call people look for it.
+/// The log line that on-call engineers search for.
 #[tokio::test(start_paused = true)]
 async fn a_look_that_does_not_end_is_told_of_again_and_again() {
     let (written, _guard) = Written::begin();

@@ -5,7 +5,7 @@ use trellis_api::{Reason, ValidatedJob};
 use super::dereference::Surrounded;
 use crate::gang::Held;
 
-/// The whole job, of all stages, if every rule holds for it. The API server has checked most of them.
+/// The whole job with all its stages, if every rule holds. The API server has checked most rules.
 pub(super) fn job(seen: &Surrounded) -> Result<ValidatedJob, Held> {
     ValidatedJob::try_from(seen.whole.as_ref().clone())
         .map_err(|violations| Held::refused(Reason::InvalidSpec, violations.to_string()))

@@ -1,9 +1,8 @@
-//! The two clients: one that watches, one that commands.
+//! The two clients: one for watches, one for writes.
 //!
-//! They differ in what a failure means. A watch starts over, so it may wait
-//! and retry. A command must fail fast and once: whoever gave it knows whether
-//! it may be given again, and a retry that outlives our lease is a write of a
-//! leader that is none.
+//! They differ in the handling of failures. A watch starts over, so it may wait and retry. A write
+//! must fail fast and once: the caller knows whether it may be repeated, and a retry after the
+//! lease has run out would be a write of a former leader.
 
 use std::error::Error as _;
 use std::time::Duration;
@@ -15,8 +14,8 @@ use kube::{Client, Config};
 
 use crate::dispatch::leader::REQUEST_TIMEOUT;
 
-/// Longest silence of a watch: more than [`crate::cache::watch`] bears with, which is
-/// to say why it starts over.
+/// Longest silence of a watch. Longer than the limit of [`crate::cache::watch`], which reports why
+/// it starts over.
 const WATCH_TIMEOUT: Duration = Duration::from_secs(110);
 
 /// The clients of one process.
@@ -32,9 +31,9 @@ impl Clients {
     /// Clients for the cluster of the environment: in the cluster, or by kubeconfig.
     ///
     /// # Errors
-    /// If there is no cluster to be found, or its configuration is unusable.
+    /// If no cluster is configured, or its configuration is unusable.
     pub async fn infer() -> anyhow::Result<Self> {
-        // kube's own words say each part twice.
+        // kube's own messages repeat each part.
         let mut config = Config::infer().await.map_err(|error| {
             let why = match error.source().and_then(|s| s.downcast_ref()) {
                 Some(KubeconfigError::ReadConfig(error, file)) => {
@@ -49,7 +48,7 @@ impl Clients {
             HeaderName::from_static("user-agent"),
             HeaderValue::from_static(concat!("trellis/", env!("CARGO_PKG_VERSION"))),
         ));
-        // The last resort: whoever watches and lists waits for less.
+        // The last resort: watches and lists have shorter timeouts.
         config.read_timeout = Some(WATCH_TIMEOUT);
         let watch = Client::try_from(config.clone())?;
         config.connect_timeout = Some(REQUEST_TIMEOUT);

@@ -1,9 +1,9 @@
 //! From the cluster to the engine, and from its decisions to pods.
 //!
-//! One task owns the engine (`driver`). It hears what changes ([`Feed`]), asks `gang` what each
-//! touched gang needs, lets the engine decide, and starts the writes (`commit`). It never waits for
-//! the API server itself. `context` is what the tasks share, and tells them what the watches show;
-//! every write goes through `commands`, by the lease of `leader`.
+//! One task owns the engine (`driver`). It handles events ([`Feed`]), asks `gang` for the next step
+//! of each changed gang, lets the engine decide, and starts the writes (`commit`). It never waits
+//! for the API server itself. `context` is the shared state, and routes the watches' changes to
+//! tasks. Every write goes through `commands`, under the lease of `leader`.
 
 pub mod clients;
 pub mod commands;

@@ -1,5 +1,5 @@
-//! Traces: what a look at a job, a decision, a commit and each write took, by OTLP (feature
-//! `otlp`) to where `OTEL_EXPORTER_OTLP_ENDPOINT` says, as every program with OpenTelemetry has it.
+//! Traces: durations of reconciliations, decisions, commits and writes, sent by OTLP (feature
+//! `otlp`) to `OTEL_EXPORTER_OTLP_ENDPOINT`, the standard variable of OpenTelemetry.
 
 #[cfg_attr(feature = "otlp", path = "traces/otlp.rs")]
 #[cfg_attr(not(feature = "otlp"), path = "traces/none.rs")]
@@ -7,7 +7,7 @@ mod exporter;
 
 pub use exporter::{Traces, begin};
 
-/// Spans that are traced bear this target, so that none of them is a part of log lines.
+/// Traced spans have this target, so that they do not appear in log lines.
 macro_rules! span {
     ($name:literal $(, $($fields:tt)*)?) => {
         tracing::debug_span!(target: "trellis::traces", $name $(, $($fields)*)?)
@@ -15,7 +15,7 @@ macro_rules! span {
 }
 pub(crate) use span;
 
-/// Where traces go. None: nowhere.
+/// Endpoint of traces. None: they are not sent.
 fn endpoint(variable: impl Fn(&str) -> Option<String>) -> Option<String> {
     // https://opentelemetry.io/docs/specs/otel/protocol/exporter/
     let names = [

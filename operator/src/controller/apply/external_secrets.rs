@@ -14,8 +14,8 @@ use crate::dispatch::is_there;
 use crate::gang::Held;
 use crate::gang::key::Key;
 
-/// The ExternalSecrets, and no others of the job's. Where the cluster does not know the
-/// kind there are none, which their readiness tells.
+/// Applies the job's ExternalSecrets and removes others of the job. Does nothing in a cluster
+/// without that kind; the readiness of the job's Secrets reports it.
 pub(super) async fn apply(
     place: &Place<'_>,
     cache: &Cache,
@@ -42,7 +42,7 @@ pub(super) async fn apply(
     Ok(conflict)
 }
 
-/// Removes those of the job's that are not wanted, and with them their Secrets.
+/// Removes the job's ExternalSecrets that are not wanted, and with them their Secrets.
 pub(super) async fn remove(
     commands: &Commands,
     cache: &Cache,

@@ -1,4 +1,4 @@
-//! One job, what it is built from, and what it becomes.
+//! Inputs and builds of one job.
 
 mod children;
 mod decided;
@@ -23,7 +23,7 @@ use crate::dispatch::context::Context;
 use crate::gang::fixtures::{policies, spec_with};
 use crate::gang::observed::SlimNamespace;
 
-/// A context whose cache has the job "ns/j" and what it is built from.
+/// A context whose cache has the job "ns/j" and its inputs.
 struct Case {
     context: Arc<Context>,
     version: u64,
@@ -127,7 +127,7 @@ impl Case {
         self.context.cache.jobs.observed(key(), job);
     }
 
-    /// The profile that is told of, and the hash of what its children are kept as.
+    /// The profile in the job's status, and the hash of the result that its children keep.
     fn told(&self, builds: &Builds) -> (Option<JobProfile>, Option<String>) {
         let mut seen = self.look();
         let build = builds.of(&key(), &mut seen, &Arc::default());
@@ -145,7 +145,7 @@ impl Case {
         dereference::job(&self.context.cache, &key(), job)
     }
 
-    /// Queue and priority of what the job becomes.
+    /// Queue and priority of the build.
     fn build(&self, builds: &Builds) -> Result<(String, i32), Reason> {
         let build = builds.of(&key(), &mut self.look(), &Arc::default());
         match &build.result {

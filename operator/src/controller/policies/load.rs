@@ -1,7 +1,7 @@
-//! The objects become the policies that decide, off the threads that others wait on. Those of the
-//! cluster are loaded apart from those of namespaces, and wait for none of them. Namespaces are
-//! loaded one after the other, the one that waits longest first, and each rests for a while after
-//! it was loaded: one that is edited all the time delays no other.
+//! Loads the policy objects into the active policies, on a blocking thread. The cluster's policies
+//! are loaded separately from those of namespaces, and never wait for them. Namespaces are loaded
+//! one after the other, the one that has waited longest first. Each rests for a while after it was
+//! loaded, so that one that is edited all the time delays no other.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,15 +15,15 @@ use crate::cache::policy::PolicySet;
 use crate::cache::policy::pending::Scope;
 use crate::dispatch::context::Context;
 
-/// Changes that come together are one.
+/// Changes within this time are loaded together.
 const GATHER: Duration = Duration::from_millis(100);
-/// A namespace rests for so many times as long as it took to load it: it has a quarter of the
-/// loader's time at most.
+/// A namespace rests for so many times its loading time, so that it takes at most a quarter of the
+/// loader's time.
 const REST: u32 = 3;
-/// A namespace that could not be loaded, which is a fault of ours, is loaded again after that.
+/// Pause before the next try after loading a namespace has panicked.
 const FAULT: Duration = Duration::from_secs(60);
 
-/// Keeps the policies that decide up to date, until the process ends.
+/// Keeps the active policies up to date, until the process ends.
 pub async fn keep_policies(context: Arc<Context>, loader: Loader) {
     let loader = Arc::new(loader);
     let set = &context.cache.policies;
@@ -48,7 +48,7 @@ async fn keep_cluster(context: &Arc<Context>, loader: &Arc<Loader>) {
 
 async fn keep_namespaces(context: &Arc<Context>, loader: &Arc<Loader>) {
     let set = &context.cache.policies;
-    // Without the policies of the cluster nothing decides.
+    // Without the policies of the cluster no decision is possible.
     set.loaded().await;
     let mut rests = BTreeMap::new();
     loop {
@@ -65,8 +65,8 @@ async fn keep_namespaces(context: &Arc<Context>, loader: &Arc<Loader>) {
     }
 }
 
-/// The namespace that is to be loaded, once it is time: of those that do not rest the one that
-/// waits longest.
+/// The next namespace to load, once it is due: the one that has waited longest, except for resting
+/// ones.
 async fn next(set: &PolicySet, rests: &mut BTreeMap<String, Instant>) -> String {
     loop {
         let now = Instant::now();
@@ -92,8 +92,7 @@ async fn next(set: &PolicySet, rests: &mut BTreeMap<String, Instant>) -> String 
     }
 }
 
-/// Loads all policies of a scope, as they are now. False: that was not possible, and what was
-/// good stays.
+/// Loads all current policies of a scope. False: the load failed, and the last good policies stay.
 async fn load(context: &Context, loader: &Arc<Loader>, scope: &Scope) -> bool {
     let set = &context.cache.policies;
     let latest = set.latest(scope).unwrap_or_default();
@@ -151,7 +150,7 @@ mod tests {
         set.touch(&Key::new(namespace, "x"));
     }
 
-    /// The namespace takes so long to load, and is edited meanwhile if it is the busy one.
+    /// Simulates a load of this duration. The busy namespace is edited meanwhile.
     async fn take(
         set: &PolicySet,
         rests: &mut BTreeMap<String, Instant>,
@@ -184,12 +183,12 @@ mod tests {
             touch(set, &name);
             let began = Instant::now();
             assert_eq!(next(set, &mut rests).await, name);
-            // At once, but for one load that is under way and what comes together.
+            // At once, apart from a load that is under way and the time to collect changes.
             assert!(began.elapsed() <= GATHER, "{:?}", began.elapsed());
             assert_eq!(take(set, &mut rests, Duration::ZERO).await, name);
             assert_eq!(take(set, &mut rests, took).await, "busy");
         }
-        // A quarter of the time at most, while nothing else is to be loaded.
+        // A quarter of the time at most, even if no other namespace is due.
         let began = Instant::now();
         for _ in 0..9 {
             assert_eq!(take(set, &mut rests, took).await, "busy");

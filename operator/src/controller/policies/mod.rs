@@ -1,5 +1,4 @@
-//! JobPolicies and ClusterJobPolicies: loads them into the set that decides, and writes what has
-//! become of each.
+//! JobPolicies and ClusterJobPolicies: loads them into the active set, and writes their status.
 
 mod load;
 mod status;

@@ -19,10 +19,10 @@ use crate::gang::quota::account::is_of;
 
 /// Field manager of the ledgers.
 const MANAGER: &str = trellis_api::names::STATUS_MANAGER;
-/// A ledger is written that often at most. After a restart, what is held is counted from the last
+/// Least time between two writes of a ledger. After a restart, held GPUs are counted from the last
 /// write on.
 pub(super) const BURNT_EVERY: SignedDuration = SignedDuration::from_secs(60);
-/// Entries of one ledger: of 100 holders with all parts of the window. A ledger of more holders
+/// Most entries of a ledger: 100 holders with all parts of the window. A ledger with more holders
 /// has one entry for each.
 const ENTRIES: usize = 5_000;
 
@@ -72,7 +72,7 @@ pub(super) async fn keep(
     Ok(())
 }
 
-/// The write that is due. A ledger that cannot be read stays as it is.
+/// The write that is due. An unreadable ledger stays as it is.
 fn due(
     policy: &QuotaPolicy,
     stored: Stored<'_>,
@@ -96,7 +96,7 @@ fn due(
             let uid = uid(&ledger.metadata);
             return Some(Write::Delete { uid });
         }
-        // The operator writes no time that is still to come: such a ledger is written over.
+        // The operator writes no future time: such a ledger is overwritten.
         let age = now.duration_since(ledger.spec.until.0);
         let is_recent = !age.is_negative() && age < BURNT_EVERY;
         let is_idle = spec.entries.is_empty() && ledger.spec.entries.is_empty();
@@ -112,7 +112,7 @@ fn due(
         return (!is_recent && !is_idle).then(|| Write::Patch(patch()));
     }
     if let Some(object) = stored.undecodable {
-        // The operator read it before it was spoilt, and goes by what it has counted since.
+        // The operator read the ledger before it was damaged, and has counted since.
         return Some(Write::Patch(json!({
             "metadata": {"uid": object.uid, "ownerReferences": [owner(policy)]},
             "spec": {"until": spec.until, "entries": spec.entries},
@@ -140,7 +140,7 @@ fn owner(policy: &QuotaPolicy) -> OwnerReference {
     }
 }
 
-/// The GPU time that was burnt under a policy, by holder and part of the window.
+/// The GPU time burnt under a policy, by holder and part of the window.
 fn spec(policy: &str, report: &LimitsReport, now: Timestamp) -> QuotaLedgerSpec {
     let limits = report.burnt.iter().filter(|(l, _)| l.policy == policy);
     let mut entries = Vec::new();
@@ -163,7 +163,7 @@ fn spec(policy: &str, report: &LimitsReport, now: Timestamp) -> QuotaLedgerSpec 
         entries = one_for_each_holder(entries);
     }
     let until = last.and_then(|until| Timestamp::from_second(until).ok());
-    // Whole seconds, as they are read again.
+    // Whole seconds, as they are read back.
     let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
     QuotaLedgerSpec {
         until: Time(until.unwrap_or(now)),
@@ -171,11 +171,11 @@ fn spec(policy: &str, report: &LimitsReport, now: Timestamp) -> QuotaLedgerSpec 
     }
 }
 
-/// One entry for each holder, of all that it has burnt, as late as its last one: it counts longer
-/// after a restart than it should, and never less.
+/// Merges the entries of each holder into one with the latest start. After a restart it counts for
+/// longer than it should, but never for less.
 fn one_for_each_holder(entries: Vec<LedgerEntry>) -> Vec<LedgerEntry> {
     let mut merged: Vec<LedgerEntry> = Vec::new();
-    // They come by holder, and by time.
+    // The entries are sorted by holder and time.
     for entry in entries {
         match merged.last_mut() {
             Some(last) if last.requester == entry.requester => {

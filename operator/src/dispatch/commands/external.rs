@@ -1,4 +1,4 @@
-//! Pods that others have made are bound, and told why they are not.
+//! Binds external pods, and writes their conditions.
 
 use std::collections::BTreeMap;
 
@@ -19,8 +19,8 @@ impl Commands {
     /// and the pod has changed since, the API server refuses.
     ///
     /// # Errors
-    /// As [`WriteError`] tells: `Conflict` if it is another, has changed since that version, goes,
-    /// has scheduling gates, or is bound.
+    /// See [`WriteError`]. `Conflict` if the pod has another uid, has changed since that version,
+    /// is being deleted, has scheduling gates, or is bound.
     pub async fn bind(
         &self,
         namespace: &str,
@@ -66,10 +66,10 @@ impl Commands {
         self.write(namespace, answer).await
     }
 
-    /// Writes one condition of a pod, as it was in that version. The others stay.
+    /// Writes one condition of a pod, if the pod still has that version. Other conditions stay.
     ///
     /// # Errors
-    /// As [`WriteError`] tells: `Conflict` if the pod has changed since.
+    /// See [`WriteError`]. `Conflict` if the pod has changed since.
     pub async fn set_condition(
         &self,
         namespace: &str,
@@ -95,10 +95,10 @@ impl Commands {
         self.write(namespace, answer).await
     }
 
-    /// Writes an event of the scheduler's own.
+    /// Writes an event of the scheduler.
     ///
     /// # Errors
-    /// As [`WriteError`] tells.
+    /// See [`WriteError`].
     pub async fn tell_by_scheduler(
         &self,
         event: &Event,

@@ -1,4 +1,4 @@
-//! Pods are deleted, and what the API server answers is known at once.
+//! Deletes pods, and applies the API server's answer to the cache at once.
 
 use futures::StreamExt;
 use futures::stream;
@@ -11,11 +11,11 @@ use crate::gang::keeper::Doomed;
 use crate::gang::key::Key;
 use crate::gang::observed::SlimPod;
 
-/// Deletes of one gang that are under way at once.
+/// Deletes of one gang in flight at once.
 const DELETES: usize = 32;
 
 impl Committer {
-    /// Deletes pods. One that is refused is asked for again when its pause is over.
+    /// Deletes pods. A refused delete is repeated when its pause is over.
     pub async fn delete(&self, job: &Key, pods: Vec<Doomed>) -> Outcome {
         let mut futures = Vec::with_capacity(pods.len());
         for pod in &pods {
@@ -41,13 +41,13 @@ impl Committer {
         }
     }
 
-    /// A pod goes, whether or not the watch has shown it.
+    /// Notes that a pod is terminating, whether or not the watch has shown it.
     pub(super) fn going(&self, pod: &Key, uid: &str) {
         self.context.cache.pods.deleting(pod, uid);
         self.context.cache.external_pods.deleting(pod, uid);
     }
 
-    /// A pod is not there any more, whether or not the watch has shown it.
+    /// Notes that a pod is gone, whether or not the watch has shown it.
     pub(super) fn gone(&self, job: &Key, pod: Key, uid: &str) {
         let external = self.context.cache.external_pods.delete(&pod, uid).is_some();
         if self.context.cache.pods.delete(&pod, uid).is_some() || external {

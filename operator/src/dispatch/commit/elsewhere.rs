@@ -1,4 +1,4 @@
-//! A pod was refused: is it the pod, or its node?
+//! Finds out whether a refused pod or its node is the cause.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use crate::gang::key::Key;
 const TRIED: usize = 3;
 
 impl Committer {
-    /// The node, if the same pod passes on another: a dry run tells.
+    /// The node, if a dry run of the same pod on another node passes.
     pub(super) async fn node_at_fault(
         &self,
         job: &Key,
@@ -40,7 +40,7 @@ impl Committer {
         None
     }
 
-    /// Some other nodes: those of the plan, then the first that there are.
+    /// Some other nodes: those of the plan, then any.
     fn others(&self, plan: &Plan, node: &str) -> Vec<String> {
         let planned = plan.assignments.iter().map(|a| a.node.clone());
         let nodes = self.context.cache.nodes.all();

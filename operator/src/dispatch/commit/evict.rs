@@ -1,4 +1,4 @@
-//! Pods are evicted: as a delete that budgets may put off.
+//! Evicts pods: a delete that a PodDisruptionBudget may postpone.
 
 use futures::StreamExt;
 use futures::stream;
@@ -9,11 +9,11 @@ use crate::dispatch::commands::Eviction;
 use crate::gang::keeper::Doomed;
 use crate::gang::key::Key;
 
-/// Evictions of one gang that are under way at once.
+/// Evictions of one gang in flight at once.
 const EVICTIONS: usize = 32;
 
 impl Committer {
-    /// Evicts pods. One that is kept is asked for again when its pause is over.
+    /// Evicts pods. A postponed eviction is repeated when its pause is over.
     pub async fn evict(&self, job: &Key, pods: Vec<Doomed>) -> Outcome {
         let mut futures = Vec::with_capacity(pods.len());
         for pod in &pods {

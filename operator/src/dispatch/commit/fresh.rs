@@ -1,4 +1,4 @@
-//! Before a place is written down, policies decide that are at least as new as what asks for it.
+//! Makes sure, before a place is journaled, that its policies are at least as new as the request.
 
 use std::time::Duration;
 
@@ -11,13 +11,13 @@ use crate::gang::Certificate;
 use crate::gang::Run;
 use crate::gang::key::Key;
 
-/// After that a place that waits for policies says so.
+/// Wait after which a place that waits for policies says so.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// By what policies pods were judged that have another controller.
+/// Policies by which external pods were judged.
 #[derive(Clone, Debug)]
 pub struct JudgedBy {
-    /// When.
+    /// Time of the judgement.
     pub at: Instant,
     /// Version of the policies.
     pub policies: String,
@@ -26,8 +26,8 @@ pub struct JudgedBy {
 }
 
 impl Committer {
-    /// Waits until the policies decide that were stored when the job was read, and sees whether its
-    /// place was found by these QuotaPolicies still.
+    /// Waits until the policies that were stored when the job was read are loaded. Fails unless the
+    /// job's place was found by the current QuotaPolicies.
     pub(super) async fn policies_are_as_new(
         &self,
         job: &Key,
@@ -40,7 +40,7 @@ impl Committer {
         self.quotas_are(job, quotas)
     }
 
-    /// The same of pods that have another controller.
+    /// The same for external pods.
     pub(super) async fn policies_are_those(
         &self,
         unit: &Key,

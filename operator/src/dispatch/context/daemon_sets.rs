@@ -1,5 +1,4 @@
-//! DaemonSets, as the watch shows them: what they will need on own nodes is
-//! held back there.
+//! DaemonSets, as the watch shows them. Own nodes reserve room for their pods.
 
 use std::sync::Arc;
 
@@ -12,7 +11,7 @@ use crate::gang::key::Key;
 use crate::gang::observed::{SlimDaemonSet, SlimNode};
 
 impl Context {
-    /// The node's offer may be another: DaemonSets' pods have come or gone.
+    /// Updates an own node after DaemonSet pods on it have come or gone.
     pub(super) fn reserve_changed(&self, node: Arc<str>) {
         let known = self.cache.nodes.get(&Key::new("", &node));
         if known.is_some_and(|node| is_labelled_own(&node)) {
@@ -20,7 +19,7 @@ impl Context {
         }
     }
 
-    /// The offers of all own nodes may be others.
+    /// Updates all own nodes.
     fn reserves_changed(&self) {
         for node in self.cache.nodes.all() {
             if is_labelled_own(&node) {
@@ -39,7 +38,7 @@ fn is_labelled_own(node: &SlimNode) -> bool {
 impl Sink<SlimDaemonSet> for Watched {
     fn apply(&self, key: Key, object: SlimDaemonSet) {
         let before = self.context.cache.daemon_sets.get(&key);
-        // Its status changes with every pod.
+        // The status of a DaemonSet changes with every pod, so it is not compared.
         let changed = before.is_none_or(|before| !before.is_like(&object));
         self.context.cache.daemon_sets.observed(key, object);
         if changed {

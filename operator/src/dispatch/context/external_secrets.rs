@@ -12,14 +12,14 @@ use crate::cache::watch::{Sink, Undecodable};
 use crate::gang::key::Key;
 use crate::gang::observed::SlimExternalSecret;
 
-/// The job that owns it.
+/// The job that owns the ExternalSecret.
 fn job_of(key: &Key, object: &SlimExternalSecret) -> Option<Key> {
     let job = owner::training_job(object.meta());
     job.map(|job| Key::new(&key.namespace, &job.name))
 }
 
 impl Watched {
-    /// It is not shown any more.
+    /// Removes an ExternalSecret from the cache, and updates its job.
     fn external_secret_gone(&self, key: &Key, gone: impl FnOnce()) {
         let all = &self.context.cache.external_secrets;
         let before = all.objects.get(key);

@@ -8,7 +8,8 @@ use crate::gang::key::Key;
 
 impl Sink<TrainingJob> for Watched {
     fn apply(&self, key: Key, object: TrainingJob) {
-        // At no moment is it neither here nor there: that would be a job that is gone.
+        // The job must be in one of the two stores at any moment, because otherwise it counts as
+        // gone.
         let before = self.context.cache.jobs.get(&key);
         let is_as_before = before.is_some_and(|before| is_same(&before, &object));
         let mut undecodable = self.context.cache.undecodable.write();
@@ -16,7 +17,7 @@ impl Sink<TrainingJob> for Watched {
         undecodable.remove(&key);
         drop(undecodable);
         match is_as_before {
-            // An annotation, or who manages a field: nothing that a place hangs on.
+            // An annotation or a managed field has changed, on which no place depends.
             true => self.context.work.add(key),
             false => self.context.touch(key),
         }
@@ -44,7 +45,7 @@ impl Sink<TrainingJob> for Watched {
     }
 }
 
-/// True if neither what is asked for nor what is said has changed.
+/// True if spec and status are unchanged.
 fn is_same(before: &TrainingJob, now: &TrainingJob) -> bool {
     let (a, b) = (&before.metadata, &now.metadata);
     a.uid == b.uid

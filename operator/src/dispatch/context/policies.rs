@@ -13,7 +13,7 @@ use crate::gang::key::Key;
 use crate::gang::quota::read_ledger;
 
 impl Context {
-    /// Other policies decide: the jobs that this concerns are looked at again.
+    /// Reconciles the jobs whose policies have changed.
     pub fn policies_changed(&self, before: Option<&Policies>, after: &Policies) {
         // Jobs are many, namespaces few.
         let mut concerned: BTreeMap<String, bool> = BTreeMap::new();
@@ -41,12 +41,13 @@ impl Context {
 }
 
 impl Watched {
-    /// Its status is ours: a change of that is none of the policy.
+    /// The operator writes the status itself, so a change of it is none of the policy.
     fn policy_seen<K: Resource<DynamicType = ()>>(&self, store: &Store<K>, key: Key, object: K) {
         let read = |object: &K| (object.meta().uid.clone(), object.meta().generation);
         let before = store.get(&key);
         let mut changed = before.is_none_or(|before| read(&before) != read(&object));
-        // At no moment is it neither here nor there: that would be a forbid that is gone.
+        // The policy must be in one of the two stores at any moment, because otherwise its forbid
+        // is gone.
         let mut unreadable = self.context.cache.policies.unreadable.write();
         store.observed(key.clone(), object);
         changed |= unreadable.remove(&object_key(&key)).is_some();
@@ -124,7 +125,7 @@ impl Watched {
 
 impl Sink<QuotaPolicy> for Watched {
     fn apply(&self, key: Key, object: QuotaPolicy) {
-        // Its status is ours.
+        // The operator writes the status itself, so it is not compared.
         let read = |o: &QuotaPolicy| (o.metadata.uid.clone(), o.metadata.generation);
         let quotas = &self.context.cache.quotas;
         let before = quotas.objects.get(&key);
@@ -168,8 +169,8 @@ impl Sink<QuotaPolicy> for Watched {
 }
 
 impl Watched {
-    /// Changes what is known of a ledger. The scheduler reads a ledger once: it is told again of
-    /// one that could not be read, and is corrected or gone.
+    /// Changes a ledger in the cache. The scheduler reads each ledger once, so it is notified when
+    /// an unreadable one is corrected or gone.
     fn change_ledger(&self, key: &Key, change: impl FnOnce(&mut BTreeMap<String, Undecodable>)) {
         let quotas = &self.context.cache.quotas;
         let mut undecodable = quotas.undecodable_ledgers.write();

@@ -1,5 +1,5 @@
-//! The admission policies of the chart, as the watches show them: those that stamp who asks, and
-//! those that keep users from what is Trellis' own.
+//! The admission policies of the chart, as the watches show them: those that stamp requesters, and
+//! those that protect Trellis' objects from users.
 
 use kube::Resource;
 use tracing::{error, info, warn};
@@ -11,7 +11,7 @@ use crate::gang::key::Key;
 use crate::gang::observed::SlimAdmission;
 
 impl Context {
-    /// Says whether it is known who asks.
+    /// Logs whether requesters are known.
     pub(crate) fn tell_of_stamping(&self, since: &Since) {
         if self.cache.stamping.is_trusted() {
             return;
@@ -22,7 +22,7 @@ impl Context {
         }
     }
 
-    /// Says whether users are kept from what is Trellis' own.
+    /// Logs whether users are kept from Trellis' objects.
     pub(crate) fn report_guards(&self) {
         match self.cache.guards.problem() {
             None => info!("the admission policies for what is Trellis' own are in force"),
@@ -30,7 +30,7 @@ impl Context {
         }
     }
 
-    /// Before everything is listed nothing is reported, and nobody is believed.
+    /// Before everything is listed nothing is logged, and no stamp is trusted.
     fn guards_changed(&self) {
         if self.cache.is_synced() {
             self.report_guards();
@@ -38,7 +38,7 @@ impl Context {
     }
 
     fn stamping_changed(&self, since: Option<Since>) {
-        // Before everything is listed it says nothing.
+        // Before everything is listed the state is unknown.
         if let Some(since) = since.filter(|_| self.cache.is_synced()) {
             self.tell_of_stamping(&since);
             self.look_again_at(|_| true);

@@ -1,5 +1,5 @@
-//! A change of a claim, a volume or a class is told to the jobs and external pods that mount the
-//! claim, or that could have the volume.
+//! Claims, volumes and storage classes. A change wakes the jobs and external pods that mount the
+//! claim or could have the volume.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::gang::key::Key;
 use crate::gang::observed::{SlimClaim, SlimStorageClass, SlimVolume};
 
 impl Context {
-    /// The answer to a change of ours of a claim.
+    /// Applies the answer to a write of a claim.
     pub fn claim_answered(&self, key: &Key, claim: SlimClaim) {
         if self.cache.claims.answered(key.clone(), claim) {
             let claim = self.cache.claims.get(key);
@@ -19,7 +19,7 @@ impl Context {
         }
     }
 
-    /// The answer to a change of ours of a volume.
+    /// Applies the answer to a write of a volume.
     pub fn volume_answered(&self, key: &Key, volume: SlimVolume) {
         let before = self.cache.volumes.get(key);
         if self.cache.volumes.answered(key.clone(), volume) {
@@ -27,10 +27,10 @@ impl Context {
         }
     }
 
-    /// `pod`: the one whose own it is.
+    /// `pod`: the pod to which an ephemeral claim belongs.
     fn claim_changed(&self, key: &Key, pod: Option<&OwnerReference>) {
         self.cache.storage_changed.notify_waiters();
-        // Another than its owner may wait for the name.
+        // Another pod than the owner may wait for the name.
         self.look_again_at_external_pods_with(
             |namespace| namespace == &*key.namespace,
             |claim| claim == key,
@@ -45,7 +45,7 @@ impl Context {
         });
     }
 
-    /// The one whose pod has a claim of its own.
+    /// Reconciles the job of a pod with an ephemeral claim.
     fn look_again_at_job_of(&self, pod: &Key) {
         if let Some(job) = self
             .cache
@@ -57,7 +57,7 @@ impl Context {
         }
     }
 
-    /// It is told to the jobs of the claims that it was given to before and after, and of those
+    /// Wakes the jobs of the claims that the volume was given to before and after, and of those
     /// that it could be given to.
     fn volume_changed(&self, states: [Option<&SlimVolume>; 2]) {
         self.cache.storage_changed.notify_waiters();
@@ -83,7 +83,7 @@ impl Context {
                 self.look_again_at_job_of(&Key::new(&key.namespace, &pod.name));
             }
         }
-        // Most are of other namespaces: what they mount need not be read.
+        // Most pods are in other namespaces, so their claims need not be read.
         let is_there = |namespace: &str| told.iter().any(|claim| &*claim.namespace == namespace);
         self.look_again_at_external_pods_with(is_there, |claim| told.contains(claim));
         self.look_again_at(|job| {
@@ -95,7 +95,7 @@ impl Context {
         });
     }
 
-    /// Other volumes can be had for claims that are not bound, or none.
+    /// Unbound claims may have other volumes, or none, after a change of a class.
     fn class_changed(&self) {
         self.cache.storage_changed.notify_waiters();
         self.look_again_at(|job| {

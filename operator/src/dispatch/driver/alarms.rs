@@ -1,4 +1,4 @@
-//! When gangs are to be looked at though nothing has happened.
+//! Times at which gangs are looked at without an event.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use crate::gang::key::Key;
 
-/// One time a job: the earliest that was asked for.
+/// One time per job: the earliest that was requested.
 #[derive(Debug, Default)]
 pub(super) struct Alarms {
     order: BTreeSet<(Instant, Key)>,
@@ -14,7 +14,7 @@ pub(super) struct Alarms {
 }
 
 impl Alarms {
-    /// The job is looked at by then.
+    /// Has the job looked at by then.
     pub(super) fn set(&mut self, job: &Key, at: Instant) {
         if self.times.get(job).is_some_and(|before| *before <= at) {
             return;
@@ -24,14 +24,14 @@ impl Alarms {
         self.times.insert(job.clone(), at);
     }
 
-    /// The job is gone.
+    /// Removes the time of a job that is gone.
     pub(super) fn clear(&mut self, job: &Key) {
         if let Some(before) = self.times.remove(job) {
             self.order.remove(&(before, job.clone()));
         }
     }
 
-    /// The next time.
+    /// The earliest time.
     pub(super) fn next(&self) -> Option<Instant> {
         self.order.first().map(|(at, _)| *at)
     }

@@ -1,6 +1,6 @@
-//! Nodes on which the API server refused a gang's pods, though they pass
-//! elsewhere: kept away from for a while, and longer each time, as those are
-//! whose kubelets refuse them. A restart of the operator costs one try more.
+//! Nodes on which the API server refused a gang's pods although it accepts them elsewhere. They are
+//! avoided for a while, and longer each time, as are nodes whose kubelets refuse pods. A restart of
+//! the operator forgets them, which costs one more try.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,12 +11,12 @@ use crate::gang::avoid_for;
 
 #[derive(Debug, Default)]
 pub(super) struct Avoided {
-    /// How often each was at fault, and until when it is kept away from.
+    /// Failures of each node, and until when it is avoided.
     nodes: BTreeMap<String, (u32, Instant)>,
 }
 
 impl Avoided {
-    /// A pod was refused there.
+    /// Notes that a pod was refused on the node.
     pub(super) fn note(&mut self, node: &str, now: Instant) {
         let (times, until) = self.nodes.entry(node.to_owned()).or_insert((0, now));
         *times = times.saturating_add(1);
@@ -24,7 +24,7 @@ impl Avoided {
         *until = now.checked_add(wait).unwrap_or(now);
     }
 
-    /// The nodes to keep away from now.
+    /// The nodes to avoid now.
     pub(super) fn now(&self, now: Instant) -> impl Iterator<Item = &String> {
         let nodes = self
             .nodes

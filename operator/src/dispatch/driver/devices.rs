@@ -1,4 +1,4 @@
-//! Devices that no node advertises and a DeviceClass offers.
+//! Devices that no node advertises but a DeviceClass offers.
 
 use trellis_scheduler::WaitReason;
 
@@ -6,8 +6,8 @@ use super::{Driver, Inside};
 use crate::gang::engine;
 
 impl Driver {
-    /// Says anew why gangs wait that no node matches: the engine, which knows
-    /// nothing of DeviceClasses, does not.
+    /// Explains again why gangs without a matching node wait. The engine does not, because it does
+    /// not know DeviceClasses.
     pub(super) fn tell_of_devices(&mut self) {
         if self.committer.context().cache.device_classes.is_empty() {
             return;

@@ -1,13 +1,13 @@
 //! Pods of jobs that are gone.
 //!
-//! The garbage collector deletes those that their job still owned. On a node that is lost nobody
-//! stops them then, and the quota of their gang would be held until the node is mended: these are
-//! deleted by force. Known are those whose job this process has seen go, and has read: whether a
-//! rank that is cut off may still write (`restart.lostNode: Wait`) stands in the job alone.
+//! The garbage collector deletes pods that their job still owned. On a lost node no kubelet stops
+//! them, and their gang would hold its quota until the node is repaired: these pods are deleted by
+//! force. This works only for jobs that this process has read and seen go, because only the job
+//! says whether a rank that is cut off may still write (`restart.lostNode: Wait`).
 //!
-//! A pod that the job did not own any more when it went (`kubectl delete --cascade=orphan`, an owner
-//! that was patched away) would run for ever and count in no queue. Trellis deletes it, and so it does
-//! while a finalizer keeps a job that is deleted.
+//! A pod that the job did not own any more when it went (`kubectl delete --cascade=orphan`, a
+//! removed owner reference) would run for ever and count in no queue. Trellis deletes it. It also
+//! does so while a finalizer keeps a deleted job.
 
 use std::collections::BTreeMap;
 
@@ -26,14 +26,14 @@ use crate::gang::observed::PodView;
 /// Pods of one job that is gone.
 #[derive(Debug, Default)]
 pub(super) struct Orphans {
-    /// Uid of the job whose pods need not be waited for on lost nodes.
+    /// Uid of the job whose pods on lost nodes are deleted by force.
     forced: Option<String>,
     asked: Deletions,
 }
 
 #[cfg(test)]
 impl Orphans {
-    /// Uids of the pods whose deletion has been asked for.
+    /// Uids of the pods whose deletion was requested.
     pub(super) fn asked_for(&self) -> impl Iterator<Item = String> {
         self.asked.uids().cloned()
     }
@@ -46,7 +46,8 @@ struct Job {
 }
 
 impl Driver {
-    /// A job is deleted. Its pods on lost nodes need not be waited for, unless it says so.
+    /// Handles the deletion of a job: its pods on lost nodes may be deleted by force, unless it
+    /// forbids that.
     pub(super) fn leaves_orphans(&mut self, job: &Key) {
         let run = self.gangs.get(job).and_then(super::Gang::run);
         let job_of = |run: &crate::gang::Run| run.job.compiled().job().spec().clone();
@@ -57,8 +58,7 @@ impl Driver {
         }
     }
 
-    /// Deletes the pods under a job's name that are of a job which is gone, and that nobody else
-    /// deletes.
+    /// Deletes pods of a job that is gone, if the garbage collector does not.
     pub(super) fn reap(&mut self, job: &Key) {
         let context = self.committer.context().clone();
         let pods = context.cache.pods.of(job);
@@ -100,7 +100,7 @@ impl Driver {
         if !doomed.is_empty() {
             info!(%job, pods = doomed.len(), "pods whose job is gone are deleted");
             let (committer, job) = (self.committer.clone(), job.clone());
-            // It is no gang's task: nobody waits for it but its own next alarm.
+            // It is not the task of a gang: only the next alarm looks at its result.
             tokio::spawn(async move { committer.delete(&job, doomed).await });
         }
     }
@@ -119,15 +119,15 @@ fn named(cache: &Cache, job: &Key) -> Option<Job> {
     })
 }
 
-/// True of a pod that holds something for a job that is gone, and that the garbage collector does
-/// not delete.
+/// True if a pod holds resources for a job that is gone, and the garbage collector does not delete
+/// it.
 fn is_abandoned(pod: &PodView, named: Option<&Job>) -> bool {
     let of_now = named.filter(|job| job.uid == pod.job_uid);
     let is_left = of_now.map_or(!pod.is_owned, |job| job.is_going);
     is_left && !pod.phase.is_over()
 }
 
-/// The pods that are to be deleted now. `force`: None stays, and Some says whether by force.
+/// Pods to delete now. `force`: None keeps a pod, Some says whether to delete it by force.
 fn due(
     pods: &BTreeMap<String, PodView>,
     force: impl Fn(&PodView) -> Option<bool>,

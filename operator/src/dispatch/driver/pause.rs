@@ -1,4 +1,4 @@
-//! The pause of a gang whose task could not do its work for the moment.
+//! Pause of a gang whose task failed for the moment.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use tokio::time::Instant;
 const FIRST: Duration = Duration::from_millis(500);
 const LONGEST: Duration = Duration::from_secs(8);
 
-/// It grows each time, until a task does its work.
+/// It grows with each failure, until a task succeeds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Pause {
     last: Option<Duration>,
@@ -15,7 +15,7 @@ pub(super) struct Pause {
 }
 
 impl Pause {
-    /// The task could not. Gives the time of the next try.
+    /// Starts a pause after a failure. Returns the time of the next try.
     pub(super) fn begin(&mut self, now: Instant) -> Instant {
         let pause = self
             .last
@@ -28,17 +28,17 @@ impl Pause {
         until
     }
 
-    /// The task could, or something else is wanted.
+    /// Ends the pause after a success, or because the wish has changed.
     pub(super) fn end(&mut self) {
         *self = Self::default();
     }
 
-    /// True if the task could not, the last time.
+    /// True if the last task failed.
     pub(super) fn has_begun(&self) -> bool {
         self.last.is_some()
     }
 
-    /// The time of the next try, if that is to come.
+    /// The time of the next try, if it is in the future.
     pub(super) fn ends(&self, now: Instant) -> Option<Instant> {
         self.until.filter(|until| *until > now)
     }

@@ -1,5 +1,5 @@
-//! The messages of waiting jobs get the numbers of now, a few jobs at a time: a number that
-//! ten thousand jobs tell must not cost ten thousand writes.
+//! Renews the numbers in the messages of waiting jobs, a few jobs at a time: a number in ten
+//! thousand messages must not cost ten thousand writes.
 
 use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Unbounded};
@@ -19,7 +19,7 @@ const EVERY: Duration = Duration::from_secs(10);
 /// Messages that are renewed at a time: 96 a minute.
 const AT_A_TIME: usize = 16;
 
-/// Which message is renewed next.
+/// The message to renew next.
 #[derive(Debug, Default)]
 pub(super) struct Renewal {
     due: Option<Instant>,
@@ -32,7 +32,7 @@ impl Renewal {
         due.saturating_duration_since(now)
     }
 
-    /// The jobs whose message is to be renewed now: all that wait take turns.
+    /// The jobs whose messages to renew now: all waiting jobs take turns.
     fn take(&mut self, now: Instant, waiting: &BTreeMap<Key, Certificate>) -> Vec<Key> {
         if self.due.is_some_and(|due| now < due) || waiting.is_empty() {
             return Vec::new();
@@ -51,13 +51,13 @@ impl Renewal {
 }
 
 impl Driver {
-    /// How long nothing is renewed, where any job waits.
+    /// Time until the next renewal, if any job waits.
     pub(super) fn renewal_pause(&self) -> Option<Duration> {
         let waits = !self.committer.context().certificates.read().is_empty();
         waits.then(|| self.renewal.pause(Instant::now()))
     }
 
-    /// Says anew why some jobs wait, where the reason is the same and its numbers are not.
+    /// Renews the messages of some jobs, if the reason is the same and its numbers have changed.
     pub(super) fn renew_messages(&mut self) {
         let context = self.committer.context().clone();
         let jobs = self
@@ -77,7 +77,7 @@ impl Driver {
             let Some(told) = certificates.get_mut(&job) else {
                 continue;
             };
-            // Another reason is for the engine to tell: it knows when it has changed.
+            // Another reason is reported by the engine, which knows when it has changed.
             let is_written = told.is_renewed && renewed.message == told.message;
             if renewed.has_reason_of(told) && !is_written {
                 *told = renewed;
@@ -126,7 +126,7 @@ mod tests {
         Node::new(NodeName::new(name), offers.with("pods", 110))
     }
 
-    /// The reason stays the same, so the engine does not tell it again.
+    /// The reason stays the same, so the engine does not report it again.
     #[tokio::test(start_paused = true)]
     async fn message_gets_the_numbers_of_now_though_the_reason_is_the_same() {
         let mut driver = super::super::tests::driver();

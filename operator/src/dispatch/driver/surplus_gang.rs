@@ -1,4 +1,4 @@
-//! A pod beyond a gang, as the engine is to know it.
+//! A surplus pod as the engine knows it.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::gang::engine::Member;
 use crate::gang::key::Key;
 
 impl Driver {
-    /// The engine's form of a pod beyond the gang.
+    /// The engine's form of a surplus pod.
     pub(super) fn surplus_gang(
         &mut self,
         job: &Key,
@@ -36,8 +36,8 @@ impl Driver {
         Some(gang)
     }
 
-    /// The labels of the domain that a pod must be in when it joins its gang; empty where the pod
-    /// may be anywhere. None: no node of the gang is in such a domain, so the pod waits.
+    /// Labels of the domain in which a pod must be that joins its gang. Empty: it may be anywhere.
+    /// None: no node of the gang is in such a domain, so the pod waits.
     pub(super) fn domain_labels(
         &self,
         run: &Run,

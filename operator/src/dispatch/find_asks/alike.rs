@@ -1,4 +1,4 @@
-//! Which of a gang's pods ask for the same, and where the volumes that they mount let them be.
+//! Groups a gang's pods by their request, with the nodes that their volumes allow.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,13 +17,12 @@ use crate::gang::key::Key;
 use crate::gang::observed::Repelled;
 use crate::gang::volumes::Mounted;
 
-/// Different things that the pods of one gang may ask for: each has its place sought for itself.
+/// Most different requests in one gang: each is placed separately.
 const MOST_KINDS: usize = 256;
 
 pub(super) type Found = (Vec<Alike>, BTreeMap<String, BTreeSet<String>>, bool);
 
-/// The pods by what they ask for, the claims of each, and whether one claim keeps them all
-/// together.
+/// The pods by request, the claims of each, and whether a claim keeps all of them on one node.
 pub(super) fn alike(
     cache: &Cache,
     namespace: &str,

@@ -1,4 +1,4 @@
-//! In which queue pods wait.
+//! The queue in which external pods wait.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::gang::observed::ExternalPod;
 /// Pods with their names.
 type Pods = [(String, Arc<ExternalPod>)];
 
-/// True if these pods would count in that queue now, as far as anybody can say.
+/// True if these pods would count in that queue now, as far as is known.
 #[must_use]
 pub fn counts_in(cache: &Cache, namespace: &str, place: As<'_>, pods: &Pods, name: &str) -> bool {
     let labels = cache.namespace_labels(namespace);
@@ -23,8 +23,8 @@ pub fn counts_in(cache: &Cache, namespace: &str, place: As<'_>, pods: &Pods, nam
     found.is_some_and(|queue| queue.metadata.name.as_deref() == Some(name))
 }
 
-/// The queue in which the gang has its place; else the one that the PodGroup names, or its pods do;
-/// else the namespace's default.
+/// The queue in which the gang is placed; else the one that the PodGroup or its pods name; else the
+/// namespace's default.
 pub(super) fn queue(
     cache: &Cache,
     labels: &BTreeMap<String, String>,
@@ -32,7 +32,7 @@ pub(super) fn queue(
     pods: &Pods,
 ) -> Result<Arc<TrainingQueue>, Certificate> {
     let named = match place {
-        // There the gang is, whatever it and its pods name by now.
+        // The gang is in that queue, whatever it and its pods name by now.
         As::Joining { plan, .. } => {
             let queue = plan.queue.as_deref();
             queue.map(|queue| (queue, "status.plan.queue of the PodGroup".to_owned()))
@@ -50,8 +50,9 @@ pub(super) fn queue(
     })
 }
 
-/// The one queue that all name who name any, and where: a gang is in one, and no label is ignored
-/// without a word. One that is empty names none, as templates have it that are not filled in.
+/// The one queue that the PodGroup and the pods name, and where. Different names are an error, so
+/// that no label is ignored silently. An empty name counts as none, as in templates that are not
+/// filled in.
 fn named<'a>(
     group: Option<&'a String>,
     pods: &'a Pods,

@@ -1,4 +1,4 @@
-//! A request that is not answered.
+//! Error answers.
 
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, Uri, header};
@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::access::Denied;
 
-/// A request that is not answered, as the API server says it.
+/// An error answer, in the format of the API server.
 #[derive(Debug)]
 pub struct Failure {
     code: StatusCode,
@@ -20,7 +20,7 @@ impl Failure {
         Self { code, message }
     }
 
-    /// Its HTTP status.
+    /// HTTP status of the answer.
     pub(crate) fn code(&self) -> u16 {
         self.code.as_u16()
     }
@@ -93,7 +93,7 @@ impl IntoResponse for Failure {
             StatusCode::SERVICE_UNAVAILABLE,
         ];
         if comes_again.contains(&self.code) {
-            // Clients of the API server wait for so long, and ask again by themselves.
+            // Clients of the API server wait for so long and retry by themselves.
             let second = HeaderValue::from_static("1");
             response.headers_mut().insert(header::RETRY_AFTER, second);
         }

@@ -39,7 +39,7 @@ fn job(name: &str, queue: &str) -> Value {
     })
 }
 
-/// Everything happens once, and everything is there.
+/// A context in which each metric has a value.
 fn busy() -> (Leading, Heard) {
     let (leading, heard) = leading();
     let context = &leading.context;
@@ -193,7 +193,7 @@ async fn what_happens_and_how_things_stand_is_told() {
     assert!(text.ends_with("# EOF\n"));
 }
 
-/// The table is what is told, no more and no less.
+/// The table lists exactly the metrics that are exported.
 #[tokio::test]
 async fn each_fact_is_documented_with_its_labels() {
     let text = told().await + &crate::server::webhook::told();
@@ -245,7 +245,7 @@ async fn who_stands_by_says_so() {
     identity.set_degraded(true);
     let text = text(None, None, &identity).await.unwrap();
     assert!(text.contains("trellis_leader 0.0") && text.contains("trellis_build_info{version="));
-    // And when its certificate ends, which nobody else would say.
+    // The expiry of its certificate, which no other replica exports.
     let ends = identity.ends().unwrap().as_second();
     for (what, value) in [("expiry_timestamp_seconds", ends), ("degraded", 1)] {
         let name = format!("trellis_endpoint_certificate_{what} ");
@@ -258,7 +258,7 @@ async fn who_stands_by_says_so() {
     }
 }
 
-/// Its webhook answers from what it watches itself.
+/// Its webhook uses its own watches.
 #[tokio::test(start_paused = true)]
 async fn who_stands_by_says_how_old_what_its_webhook_knows_is() {
     let (leading, _heard) = leading();

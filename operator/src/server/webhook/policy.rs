@@ -1,5 +1,5 @@
-//! A policy object: whether it would take effect as it stands. Nothing but its own text and
-//! tests is looked at, as when it is loaded.
+//! Judges a policy object: whether it takes effect. Only its own text and tests count, as when it
+//! is loaded.
 
 use kube::Resource;
 use serde::de::DeserializeOwned;
@@ -31,7 +31,7 @@ where
         Some(verdict) => Answer::refused(Reason::InvalidSpec, &problems(verdict)),
         None => {
             let said = verdicts.iter().flat_map(|verdict| &verdict.warnings);
-            // The line that it is about is no part of a warning.
+            // A warning leaves out the line of the policy that it refers to.
             let first = said.map(|said| said.to_string().lines().take(1).collect());
             Answer::allowed(first)
         }

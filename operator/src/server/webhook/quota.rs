@@ -1,4 +1,4 @@
-//! A QuotaPolicy: whether its limits would take effect as it stands, in the words of its status.
+//! Judges a QuotaPolicy: whether its limits take effect, with the messages of its status.
 
 use trellis_api::{QuotaPolicy, Reason};
 use trellis_policies::quota::{QuotaPolicies, Unusable};

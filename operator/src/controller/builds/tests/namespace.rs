@@ -41,7 +41,7 @@ fn quota_policy_by_namespace_label_holds_for_a_new_namespace() {
     assert_eq!(case.build(&builds), Err(Reason::QuotaPolicyExceeded));
 }
 
-/// Which limits concern the job depends on the labels, so the limits of before stay.
+/// The labels decide which limits apply, so the earlier limits stay.
 #[test]
 fn limits_of_a_placed_job_stay_while_its_namespace_is_not_shown() {
     let mut case = Case::new(json!({}));

@@ -69,7 +69,7 @@ fn gang_that_has_its_place_keeps_what_its_queue_stated_and_the_next_attempt_does
     let (_, children) = case.told(&builds);
     case.plan(PodGroupPhase::Committing);
     case.queue_with("default", queue(12));
-    // As does an operator that knows the journal alone.
+    // An operator that only knows the journal does the same.
     for builds in [&builds, &Builds::default()] {
         for phase in [PodGroupPhase::Committing, PodGroupPhase::Placed] {
             case.becomes(phase);

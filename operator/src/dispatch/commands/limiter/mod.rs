@@ -1,13 +1,12 @@
-//! How many writes may be in flight.
+//! Limits the writes in flight.
 //!
-//! The client speaks HTTP/1.1, so a write in flight is a connection, and an
-//! API server answers no faster for having more than it can work on: 16 to
-//! 32 in flight give all that two cores have (docs/benchmarks.md). The limit
-//! grows by one when two whole windows of writes have succeeded and halves when the server pushes back
-//! (additive increase, multiplicative decrease, as in TCP).
+//! The client speaks HTTP/1.1, so a write in flight is a connection. An API server does not answer
+//! faster for more requests than it can work on: 16 to 32 in flight use all of two cores
+//! (docs/benchmarks.md). The limit grows by one after two whole windows of successful writes, and
+//! halves when the server pushes back (additive increase, multiplicative decrease, as in TCP).
 //!
-//! One namespace never has all of them: where its webhooks hang, so do the
-//! writes to it, and others must not wait for that.
+//! One namespace never has all permits: if its webhooks hang, so do the writes to it, and writes to
+//! other namespaces must not wait for them.
 
 mod namespaces;
 
@@ -23,46 +22,45 @@ use namespaces::Namespaces;
 const FIRST: usize = 16;
 const LEAST: usize = 2;
 const MOST: usize = 32;
-/// A write that lets others go first waits while this many or more are in
-/// flight: the server works on them all at once, so with fewer permits taken
-/// than there are it would still be slower for every other write.
+/// A write of low priority waits while this many or more are in flight. The server works on them
+/// all at once, so even with free permits it would slow down every other write.
 const FEW: usize = 4;
-/// The server does not work on a write that is not answered for so long: it hangs
-/// somewhere, at a webhook perhaps, and none other is slower for it.
+/// A write without an answer for so long hangs, perhaps at a webhook. The server does not work on
+/// it, so it does not slow down other writes.
 const HANGS: Duration = Duration::from_secs(1);
-/// How often a write that lets others go first looks whether they hang.
+/// How often a write of low priority checks whether the others hang.
 const LOOK: Duration = Duration::from_millis(250);
-/// How long a write lets others go first.
+/// Longest wait of a write of low priority.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// When it is a write's turn.
+/// When a write gets its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
-    /// As they come.
+    /// In the order of arrival.
     InOrder,
-    /// When fewer than [`FEW`] are in flight, or once it has waited for [`PATIENCE`].
+    /// When fewer than [`FEW`] are in flight, or after [`PATIENCE`].
     AfterOthers {
-        /// How long it has waited already.
+        /// Time that it has waited already.
         waited: Duration,
     },
 }
 
-/// An adaptive bound on writes in flight.
+/// An adaptive limit of writes in flight.
 #[derive(Debug)]
 pub(super) struct Limiter {
     semaphore: Semaphore,
-    /// A permit has come back.
+    /// Notified when a permit is returned.
     returned: Notify,
     state: Mutex<State>,
 }
 
 #[derive(Debug)]
 struct State {
-    /// Since when each permit that is held is, by its number.
+    /// When each held permit was given, by its number.
     sent: BTreeMap<u64, Instant>,
     next: u64,
     limit: usize,
-    /// Permits that are to vanish when they come back.
+    /// Permits to remove when they are returned.
     debt: usize,
     good: usize,
     namespaces: Namespaces,
@@ -91,7 +89,7 @@ pub(super) struct Permit<'a> {
     limiter: &'a Limiter,
     permit: Option<SemaphorePermit<'a>>,
     number: u64,
-    /// Given back after the permit: whoever waits for it finds one.
+    /// Dropped after the permit, so that a write that waits for this share finds a permit.
     _share: Share<'a>,
 }
 
@@ -103,7 +101,7 @@ struct Share<'a> {
 }
 
 impl Limiter {
-    /// How many writes are in flight, and how many may be.
+    /// Writes in flight, and how many may be.
     pub(super) fn standing(&self) -> (usize, usize) {
         let state = self.state.lock();
         (state.sent.len(), state.limit)
@@ -118,7 +116,7 @@ impl Limiter {
             }
         }
         let share = self.share(namespace).await;
-        // The semaphore is never closed; if it were, writes would go unbounded rather than stop.
+        // The semaphore is never closed. If it were, writes would be unlimited rather than stop.
         let permit = self.semaphore.acquire().await.ok();
         let number = self.state.lock().send();
         Permit {
@@ -129,7 +127,7 @@ impl Limiter {
         }
     }
 
-    /// The right to a write beside few others.
+    /// A permit once few writes are in flight.
     async fn calm(&self, namespace: &str) -> Permit<'_> {
         loop {
             {
@@ -195,7 +193,7 @@ impl Limiter {
     }
 }
 
-/// A write that waits for others of its namespace.
+/// Counts a waiting write of a namespace, until it is dropped.
 struct Waiting<'a> {
     limiter: &'a Limiter,
     namespace: &'a str,
@@ -221,12 +219,12 @@ impl Drop for Share<'_> {
 }
 
 impl State {
-    /// True if the namespace may hold one more.
+    /// True if the namespace may hold another permit.
     fn has_room(&self, namespace: &str) -> bool {
         self.namespaces.has_room(namespace, self.limit)
     }
 
-    /// Gives the number of the permit.
+    /// Returns the number of the permit.
     fn send(&mut self) -> u64 {
         let number = self.next;
         self.next = number.wrapping_add(1);
@@ -242,7 +240,7 @@ impl State {
 }
 
 impl Permit<'_> {
-    /// Says how the write went. `pushed_back`: refused for load, timed out, or cut off.
+    /// Reports the result of the write. `pushed_back`: refused for load, timed out, or cut off.
     pub(super) fn report(mut self, pushed_back: bool) {
         let Some(permit) = self.permit.take() else {
             return;

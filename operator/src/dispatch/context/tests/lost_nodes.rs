@@ -1,4 +1,4 @@
-//! Nodes that go, and the jobs that are told.
+//! Lost nodes, and the jobs that they wake.
 
 use super::*;
 use crate::cache::watch::{GIVEN_UP_AFTER, LOST_AFTER};
@@ -79,7 +79,7 @@ async fn a_deleted_node_is_told_of_at_once_and_when_it_is_given_up() {
     assert!(case.context.cache.is_given_up("n0"));
 }
 
-/// Nothing new goes there, but nobody says that the node is down.
+/// The node gets no new pods, but nothing says that it is down.
 #[tokio::test(start_paused = true)]
 async fn pods_live_on_though_they_or_their_node_cannot_be_read() {
     let case = Case::new();

@@ -1,5 +1,5 @@
-//! All objects of one resource at one moment, and the answers that were written of them: once,
-//! however many read them.
+//! All objects of one resource at one moment, and the answers serialized from them: once for all
+//! readers.
 
 use std::collections::BTreeMap;
 
@@ -13,10 +13,10 @@ use trellis_api::visibility::{self, GROUP};
 use super::table::{self, Format, Row};
 use crate::server::endpoint::Failure;
 
-/// Answers that are kept of one moment: others are written anew.
+/// Serialized answers kept at most.
 const KEPT: usize = 64;
 
-/// By namespace, None of all; and how it is written.
+/// Namespace (None: all) and format.
 type Key = (Option<String>, Format);
 
 /// All objects of one resource at one moment.
@@ -27,7 +27,7 @@ pub(super) struct Page<T> {
     answers: Mutex<BTreeMap<Key, Bytes>>,
 }
 
-/// A list that is being written.
+/// A list to serialize.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct List<'r, T> {
@@ -38,7 +38,7 @@ struct List<'r, T> {
 }
 
 impl<T: Row> Page<T> {
-    /// These, in this order.
+    /// These rows, in this order.
     pub(super) fn new(at: Timestamp, rows: Vec<T>) -> Self {
         Self {
             at,
@@ -47,7 +47,7 @@ impl<T: Row> Page<T> {
         }
     }
 
-    /// Those of a namespace, or all.
+    /// The rows of a namespace, or all.
     pub(super) fn list(&self, namespace: Option<&str>, format: Format) -> Result<Bytes, Failure> {
         let key = (namespace.map(str::to_owned), format);
         let known = self.answers.lock().get(&key).cloned();
@@ -73,7 +73,7 @@ impl<T: Row> Page<T> {
         Ok(bytes)
     }
 
-    /// The one of that name.
+    /// The row of that name.
     pub(super) fn get(
         &self,
         namespace: Option<&str>,
@@ -105,7 +105,7 @@ fn is_in<T: Row>(row: &T, namespace: Option<&str>) -> bool {
     namespace.is_none_or(|namespace| row.metadata().namespace.as_deref() == Some(namespace))
 }
 
-/// As the API server says it.
+/// The API server's error for a missing object.
 fn missing<T: Row>(name: &str) -> Failure {
     let plural = T::SERVED.plural;
     let message = format!("{plural}.{GROUP} {name:?} not found: {}", T::ABSENT);

@@ -1,4 +1,4 @@
-//! In which queue a gang is that others have made.
+//! The queue of an external gang.
 
 use super::*;
 
@@ -20,7 +20,7 @@ impl Scene {
         scene
     }
 
-    /// A PodGroup whose gang waits, if all of it is there.
+    /// A PodGroup whose gang waits, if all of its pods exist.
     fn waits(&self, members: u32, queue: &str) {
         let group: PodGroup = decoded(json!({
             "apiVersion": "trellis.dev/v1alpha1", "kind": "PodGroup",
@@ -66,7 +66,7 @@ async fn two_queues_of_one_gang_are_said() {
     }
 }
 
-/// Its place is there, whatever queue is named by now: replacements of lost pods are to come.
+/// The gang stays in its queue, whatever the label names by now, so that lost pods can be replaced.
 #[tokio::test]
 async fn who_joins_is_where_the_gang_is_whatever_its_label_names() {
     let mut scene = Scene::with_elsewhere();

@@ -1,4 +1,4 @@
-//! The numbers of each reason, in the words of the API.
+//! Numbers of each reason, in the terms of the API.
 
 use trellis_api::Quantity;
 use trellis_api::visibility::Shortage;
@@ -7,7 +7,7 @@ use trellis_scheduler::{Detail, GangId, GroupName, InDomain, ResourceName};
 use super::super::nodes::job_ref;
 use crate::gang::engine;
 
-/// None: nothing that is counted is lacking.
+/// None: the reason has no numbers.
 pub(super) fn of(detail: &Detail) -> Option<Shortage> {
     let none = Shortage::default();
     Some(match detail {

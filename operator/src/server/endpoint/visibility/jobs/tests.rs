@@ -144,7 +144,7 @@ fn what_was_looked_ahead_is_not_told_once_it_is_past() {
     assert_eq!(rows[0].expected_end, None);
 }
 
-/// They have no status of a TrainingJob: the pods say it, and their PodGroup.
+/// External gangs have no TrainingJob: their state comes from the pods and the PodGroup.
 #[test]
 fn pods_of_others_say_how_they_do_as_jobs_do() {
     let (context, _heard) = Context::new();
@@ -236,7 +236,7 @@ fn pods_of_others_say_how_they_do_as_jobs_do() {
     assert_eq!(rows[0].metadata.name.as_deref(), Some("pod.alone"));
 }
 
-/// It has a place, for which others are to leave: it does not hold it, and starts when they have.
+/// A nominated pod does not hold its place yet.
 #[test]
 fn a_pod_of_others_for_whom_others_leave_waits_still() {
     let mut engine = Engine::new();

@@ -1,4 +1,4 @@
-//! Nodes of an engine that has seen much.
+//! Rows of nodes from a busy engine.
 
 use super::*;
 use trellis_scheduler::{
@@ -102,7 +102,7 @@ fn what_is_held_is_told_by_who_holds_it() {
     assert_eq!((reserved.job.name.as_str(), reserved.pods), ("waits", 1));
     assert_eq!(reserved.devices[0].amount.as_str(), "7");
 
-    // It is told to go, and its pods are there still.
+    // The gang was asked to leave, and its pods still exist.
     engine.release_gang(&GangId::new("a/runs"), None);
     let rows = super::rows(&engine.snapshot(), |_| None);
     assert_eq!(of(&rows, 0).0, "8 0 6 0 2", "a pod of one without a place");

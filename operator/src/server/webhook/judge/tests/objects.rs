@@ -1,4 +1,4 @@
-//! Policies and profiles that would not take effect, and what is nobody's matter.
+//! Policies and profiles that would not take effect, and requests that pass unjudged.
 
 use super::*;
 
