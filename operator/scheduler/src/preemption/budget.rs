@@ -1,4 +1,4 @@
-//! Whether quota would do, as gangs leave and come back.
+//! Tracks if quota admits a preemptor while victims leave and come back.
 
 use std::collections::BTreeMap;
 
@@ -11,46 +11,45 @@ use crate::state::ResourceIdx;
 
 type Amounts = SmallVec<[(FlavorResource, i128); 4]>;
 
-/// The quota of a gang that wants room. The tree of queues is asked as seldom as
-/// may be: what leaves helps at most by its amount, and what comes back hurts at
-/// most by it. What the tree has been told is taken back by [`Budget::end`].
+/// The quota check of a preemptor. It asks the queue tree as seldom as possible: a leaving gang
+/// helps by at most its amount, and a returning gang hurts by at most its amount. [`Budget::end`]
+/// undoes the changes that the tree has seen.
 #[derive(Debug)]
 pub(crate) struct Budget<'c> {
     queue: QueueIdx,
     demand: &'c Demand,
-    /// Who came back or (negative) left, and the tree has not been told: so many
-    /// times so much of a queue.
+    /// Changes that the tree has not seen yet: queue, demand, and how often it came back (positive)
+    /// or left (negative).
     untold: Vec<(QueueIdx, &'c Demand, i64)>,
-    /// What the tree has been told, to be taken back.
+    /// Changes applied to the tree, to be undone at the end.
     told: BTreeMap<QueueIdx, Amounts>,
-    /// Before so much more has left it cannot do. None: it does.
+    /// Amounts that must still leave before the demand can fit. None: the demand fits.
     lacking: Option<Amounts>,
-    /// What may come back without a look, while it does.
+    /// Amounts that may come back without asking the tree, while the demand fits.
     spare: Amounts,
-    /// What could not come back; nothing makes that better.
+    /// Demands that could not come back. A refusal is final.
     refused: Vec<(QueueIdx, &'c Demand)>,
-    /// What has left of those that are not preemptible, by queue.
+    /// Amounts that gangs that are not preemptible have given up so far, by queue.
     kept: BTreeMap<QueueIdx, Amounts>,
-    /// Of what there is too little room. None: nobody has looked.
+    /// Resources of which the nodes have too little room. None: not computed yet.
     scarce: Option<Vec<ResourceIdx>>,
-    /// Of what there is too little quota at first.
+    /// Amounts of quota that were missing at the start.
     owed: Amounts,
-    /// What has left in all, of what claims are for.
+    /// Amounts that have left in all, for the resources of known claims.
     left: Amounts,
-    /// What surplus holds that has not left, by queue.
+    /// Amounts that placed surplus still holds, by queue.
     surplus: BTreeMap<QueueIdx, Amounts>,
-    /// What may be asked of queues, and how much may leave before that is to be
-    /// looked at again.
+    /// The claim on each queue, and how much may leave before the claim has to be computed again.
     claims: BTreeMap<(QueueIdx, View), Option<(Claimed, i128)>>,
     /// True if the queue would borrow some of what it lacks. None: not computed yet.
     borrows: Option<bool>,
 }
 
-/// What is held, of which it depends who may ask for what.
+/// The usage from which claims are computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum View {
-    /// What gangs hold, as if there were no surplus: it makes no queue a borrower that
-    /// then must give up gangs.
+    /// Usage without surplus: a queue does not have to give up gangs because its surplus makes it a
+    /// borrower.
     Gangs,
     /// All that is held.
     Everything,
@@ -64,7 +63,7 @@ fn add(amounts: &mut Amounts, what: FlavorResource, amount: i128) {
 }
 
 impl<'c> Budget<'c> {
-    /// As things are.
+    /// The budget before any victim leaves.
     pub(crate) fn new(queues: &Queues, queue: QueueIdx, demand: &'c Demand) -> Self {
         let mut budget = Self {
             queue,
@@ -93,12 +92,12 @@ impl<'c> Budget<'c> {
         budget
     }
 
-    /// Whether quota would do.
+    /// True if quota admits the demand.
     pub(crate) fn does(&self) -> bool {
         self.lacking.is_none()
     }
 
-    /// Of what how much must still be given back before it can do.
+    /// Amounts that must still be given back before the demand can fit.
     pub(crate) fn lacking(&self) -> impl Iterator<Item = (FlavorResource, i128)> + '_ {
         self.lacking.iter().flatten().copied()
     }
@@ -107,7 +106,7 @@ impl<'c> Budget<'c> {
     pub(crate) fn leaves(&mut self, queues: &mut Queues, queue: QueueIdx, demand: &'c Demand) {
         self.note(queue, demand, -1);
         if queue == self.queue {
-            // A claim on what would have been borrowed may be one on what is owed by now.
+            // A claim that would have borrowed may have become one on what is owed.
             self.forget_claims();
         }
         for (what, left) in &mut self.left {
@@ -125,7 +124,7 @@ impl<'c> Budget<'c> {
         }
     }
 
-    /// A gang that left comes back, if quota then still does. Says whether.
+    /// A gang comes back if quota still admits the demand then. Returns true if it came back.
     pub(crate) fn returns(
         &mut self,
         queues: &mut Queues,
@@ -166,7 +165,7 @@ impl<'c> Budget<'c> {
         false
     }
 
-    /// The tree is to be told.
+    /// Records a change that the tree has not seen.
     fn note(&mut self, queue: QueueIdx, demand: &'c Demand, times: i64) {
         match self.untold.last_mut() {
             Some((of, like, sum)) if *of == queue && std::ptr::eq(*like, demand) => {
@@ -176,7 +175,7 @@ impl<'c> Budget<'c> {
         }
     }
 
-    /// One of the same queue that had no more could not either.
+    /// True if a gang of the same queue with no larger demand was refused before.
     fn was_refused(&self, queue: QueueIdx, demand: &Demand) -> bool {
         let no_more = |refused: &Demand| {
             let mut all = refused.iter();
@@ -186,8 +185,8 @@ impl<'c> Budget<'c> {
         refused.any(|(of, refused)| *of == queue && no_more(refused))
     }
 
-    /// Of these there is too little room: with what quota lacks, it is what others are
-    /// asked for. Says whether that is more than before.
+    /// The nodes have too little room of these resources: victims are claimed for them as well as
+    /// for the quota that lacks. Returns true if any of the resources is new.
     pub(crate) fn lacks_room(&mut self, resources: impl Iterator<Item = ResourceIdx>) -> bool {
         let scarce = self.scarce.get_or_insert_with(Vec::new);
         let before = scarce.len();
@@ -203,8 +202,7 @@ impl<'c> Budget<'c> {
         more
     }
 
-    /// What a gang that is not preemptible holds has left, or (`times` negative) has
-    /// come back.
+    /// A gang that is not preemptible has left, or, for negative `times`, has come back.
     pub(crate) fn keeps_less(&mut self, queue: QueueIdx, demand: &Demand, times: i128) {
         let sums = self.kept.entry(queue).or_default();
         for (what, amount) in demand.iter() {
@@ -212,9 +210,8 @@ impl<'c> Budget<'c> {
         }
     }
 
-    /// Whether what those hold that are not preemptible is within their queue's quota,
-    /// with those out who are: of what a demand names. Who has no quota has no
-    /// guarantee towards others.
+    /// True if the queue's quota covers its remaining gangs that are not preemptible, for the
+    /// resources of the demand. A queue without quota has no guarantee against other queues.
     pub(crate) fn guarantees(
         &self,
         queues: &Queues,
@@ -236,19 +233,19 @@ impl<'c> Budget<'c> {
         limited || queue == self.queue
     }
 
-    /// Surplus has left, or (`times` negative) has come back.
+    /// Surplus has left, or, for negative `times`, has come back.
     pub(crate) fn has_less_surplus(&mut self, queue: QueueIdx, demand: &Demand, times: i128) {
         let sums = self.surplus.entry(queue).or_default();
         for (what, amount) in demand.iter() {
             add(sums, what, amount.saturating_mul(times).saturating_neg());
         }
         if queue == self.queue {
-            // A claim on what would have been borrowed may be one on what is owed by now.
+            // A claim that would have borrowed may have become one on what is owed.
             self.forget_claims();
         }
     }
 
-    /// What may be asked of the gangs of a queue, with those out who are.
+    /// The claim on the gangs of a queue, with the victims so far gone.
     pub(crate) fn claim(&mut self, queues: &mut Queues, holder: QueueIdx) -> Option<Claimed> {
         let view = match self.surplus.is_empty() {
             true => View::Everything,
@@ -257,7 +254,7 @@ impl<'c> Budget<'c> {
         self.claim_by(queues, holder, view)
     }
 
-    /// The same of what is surplus in it: at least as much.
+    /// The claim on the surplus of a queue: at least as much as the claim on its gangs.
     pub(crate) fn claim_on_surplus(
         &mut self,
         queues: &mut Queues,
@@ -273,7 +270,8 @@ impl<'c> Budget<'c> {
         }
     }
 
-    /// Looks at the claims on all of these at once: they share the cost of a view.
+    /// Computes the claims on all of these queues at once: removing the surplus from the tree once
+    /// serves them all.
     pub(crate) fn look_at_claims(
         &mut self,
         queues: &mut Queues,
@@ -308,12 +306,12 @@ impl<'c> Budget<'c> {
         claimed
     }
 
-    /// The queues are as the view has them.
+    /// The tree must already show the view.
     fn look_at_claim(&mut self, queues: &Queues, holder: QueueIdx, view: View) -> Option<Claimed> {
         let lacks = |what| self.lacks(what);
         let claimed = queues.tree().claim(self.queue, self.demand, holder, lacks);
         let known = claimed.map(|claimed| {
-            // Counted from now on, where nobody has asked before.
+            // Counts what leaves from now on, if the resource is new.
             add(&mut self.left, claimed.what, 0);
             let left = self.left_of(claimed.what);
             (claimed, left.saturating_add(claimed.left))
@@ -322,8 +320,8 @@ impl<'c> Budget<'c> {
         claimed
     }
 
-    /// True if there is too little quota or room of something. Where nothing is known to
-    /// lack, everything may.
+    /// True if there is too little quota or room of the resource. Before any shortage is known
+    /// every resource may be short.
     fn lacks(&self, what: FlavorResource) -> bool {
         let scarce = self.scarce.as_deref().unwrap_or(&[]);
         let is_known = !scarce.is_empty() || !self.owed.is_empty();
@@ -331,8 +329,8 @@ impl<'c> Budget<'c> {
         !is_known || owed() || scarce.contains(&what.resource)
     }
 
-    /// True if the queue would borrow some of what it lacks, with the victims so far gone,
-    /// and as if there were no surplus.
+    /// True if the queue would borrow some of what it lacks, with the victims so far gone and
+    /// without surplus.
     pub(crate) fn borrows_what_lacks(&mut self, queues: &mut Queues) -> bool {
         if let Some(borrows) = self.borrows {
             return borrows;
@@ -347,13 +345,13 @@ impl<'c> Budget<'c> {
         borrows
     }
 
-    /// Claims, and what the queue borrows, are to be computed again.
+    /// Drops the claims and the borrowing answer, to be computed again.
     fn forget_claims(&mut self) {
         self.claims.clear();
         self.borrows = None;
     }
 
-    /// True if the queue is still owed what another holds, with the victims so far gone.
+    /// True if the queue is still owed what another queue holds, with the victims so far gone.
     pub(crate) fn is_owed(&mut self, queues: &mut Queues, holder: QueueIdx) -> bool {
         self.tell(queues);
         let lacking = self.demand.iter().filter(|(what, _)| self.lacks(*what));
@@ -361,8 +359,8 @@ impl<'c> Budget<'c> {
         queues.tree().is_owed(self.queue, &lacking, holder)
     }
 
-    /// The most that may be asked of each of these queues, at best: whatever turns out
-    /// to be lacking, and with so much of the asker's own queue gone.
+    /// The best claim on each of these queues that could turn out, whatever resource is short, once
+    /// `own` of the preemptor's own queue has left.
     pub(crate) fn best_claims(
         &mut self,
         queues: &mut Queues,
@@ -383,7 +381,7 @@ impl<'c> Budget<'c> {
         claims
     }
 
-    /// As if surplus held so many times more than it does.
+    /// Changes the usage in the tree by `times` what surplus holds.
     fn shift_surplus(&self, queues: &mut Queues, times: i128) {
         for (queue, held) in &self.surplus {
             let held = held.iter();
@@ -399,7 +397,7 @@ impl<'c> Budget<'c> {
         found.map_or(0, |(_, left)| *left)
     }
 
-    /// Takes back what the tree has been told.
+    /// Undoes the changes that the tree has seen.
     pub(crate) fn end(self, queues: &mut Queues) {
         for (queue, mut amounts) in self.told {
             for (_, amount) in &mut amounts {
@@ -426,7 +424,7 @@ impl<'c> Budget<'c> {
         }
     }
 
-    /// Asks the tree, which knows everything.
+    /// Asks the tree, which must have seen all changes.
     fn look(&mut self, queues: &Queues) {
         let tree = queues.tree();
         self.spare.clear();

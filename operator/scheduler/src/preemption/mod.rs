@@ -1,14 +1,13 @@
-//! Who makes room for whom.
+//! Preemption: which gangs make room for which.
 //!
-//! A gang that lacks quota or room now, and whose queue allows it, may take the
-//! place of others: of whole gangs, those of lower priority always first, among
-//! equals those whose work is lost most cheaply. Before anyone is told to leave it
-//! is proved that the gang then fits, and that it would not without any single one
-//! of them.
+//! A gang that lacks quota or room now may take the place of other gangs if its queue allows it.
+//! Victims are whole gangs, those of lower priority first, and among equals those that lose least
+//! work. Before the engine tells any victim to leave, it proves that the gang then fits, and that
+//! it would not fit without any single one of the victims.
 //!
-//! Where to look: [`policy`] is the rules about two gangs, [`price`] what is lost,
-//! [`budget`] what quota allows; the search itself and what becomes of its result
-//! need the live state, and are in `engine/preempt`.
+//! Where to look: [`policy`] has the rules about two gangs, [`price`] the work that a victim loses,
+//! [`budget`] the quota check. The search itself and what follows it need the live state, and are
+//! in `engine/preempt`.
 
 mod budget;
 pub(crate) mod policy;

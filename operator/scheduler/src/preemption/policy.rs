@@ -1,4 +1,4 @@
-//! The rules about two gangs: may one make room for the other?
+//! The rules about two gangs: may one preempt the other?
 
 use crate::decision::Because;
 use crate::gang::Gang;
@@ -6,16 +6,16 @@ use crate::queue::{BorrowWithin, Preemption, Reclaim, WithinQueue};
 use crate::quota::Claim;
 use crate::time::Time;
 
-/// What the queue of a placed gang is to the one that asks.
+/// How the queue of a placed gang relates to the preemptor's queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Holds {
-    /// The same queue.
+    /// It is the same queue.
     Own,
-    /// Another, of which this may be asked.
+    /// It is another queue, on which the preemptor's queue has this claim.
     Other(Claim),
 }
 
-/// What of a gang the rules look at.
+/// The fields of a gang that the rules use.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms {
     pub(crate) priority: i32,
@@ -29,13 +29,13 @@ impl Terms {
         Self {
             priority: gang.priority,
             submitted: gang.submitted,
-            // Nothing keeps surplus.
+            // Surplus is never protected.
             preemptible: gang.preemptible || gang.surplus,
             surplus: gang.surplus,
         }
     }
 
-    /// The rank of the gang as a victim; `owed`: its queue owes what it holds.
+    /// The rank of the gang as a victim. `owed`: its queue owes what the gang holds.
     pub(crate) fn rank(&self, owed: bool) -> Rank {
         Rank {
             is_gang: !self.surplus,
@@ -45,9 +45,8 @@ impl Terms {
     }
 }
 
-/// The order in which gangs make room: surplus first, then gangs of queues that owe
-/// what they hold, then by priority. A gang of a higher rank stays where gangs of lower
-/// ranks suffice.
+/// The order in which gangs make room: surplus first, then gangs of queues that owe what they hold,
+/// then by priority. A gang of a higher rank stays if gangs of lower ranks suffice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Rank {
     is_gang: bool,
@@ -55,13 +54,13 @@ pub(crate) struct Rank {
     priority: i32,
 }
 
-/// Whether a gang may be a victim of another, and why. `None`: no. `guaranteed`:
-/// what its queue's gangs hold that are not preemptible is within the queue's quota.
+/// The reason why a gang may be a victim of the preemptor. None: it may not. `guaranteed`: the
+/// quota of the victim's queue covers its gangs that are not preemptible.
 ///
-/// Between two gangs of one queue this is a strict order, and from another queue
-/// only what is borrowed is asked back, so that no two gangs can do this to each
-/// other in turn as the quotas are. Surplus takes room from nobody, and gives it to any
-/// gang of its queue, and of another queue to whom it is owed.
+/// Two gangs can never preempt each other in turn while quotas stay the same: within one queue the
+/// rule is a strict order, and from another queue only borrowed quota is reclaimed. Surplus
+/// preempts no gang. It makes room for any gang of its own queue, and for gangs of other queues
+/// that are owed what it holds.
 pub(crate) fn may(
     preemption: &Preemption,
     asker: Terms,
@@ -77,7 +76,7 @@ pub(crate) fn may(
         Holds::Other(Claim::Owed) if victim.surplus => return Some(Because::Borrows),
         _ => {}
     }
-    // What is guaranteed to it, it keeps.
+    // A gang that is not preemptible keeps what its queue guarantees.
     if !victim.preemptible && guaranteed {
         return None;
     }
@@ -112,7 +111,7 @@ pub(crate) fn may(
     }
 }
 
-/// Whether a queue's gangs may preempt anyone at all.
+/// True if the gangs of a queue may preempt at all.
 pub(crate) fn allows_any(preemption: &Preemption) -> bool {
     *preemption != Preemption::default()
 }
@@ -179,7 +178,7 @@ mod tests {
         for (at, (preemption, victim, holds, because)) in table.into_iter().enumerate() {
             let told = may(&preemption, asker, victim, holds, true);
             assert_eq!(told, because, "row {at}");
-            // Beyond quota nobody is safe; who is preemptible never was.
+            // Beyond quota no gang is protected; a preemptible gang never is.
             let told = may(&preemption, asker, victim, holds, false);
             let as_any = Terms {
                 preemptible: true,

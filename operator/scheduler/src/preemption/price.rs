@@ -1,27 +1,27 @@
-//! What is lost with a victim.
+//! The work that a victim loses.
 
 use std::time::Duration;
 
 use crate::time::Time;
 
-/// The longest work that counts as lost, for each device: never to write a
-/// checkpoint is no shield.
+/// The longest work that counts as lost, per device: a gang that never writes a checkpoint is not
+/// protected by that.
 const MOST: Duration = Duration::from_hours(4);
 
-/// What is at stake with a gang that has its place.
+/// The work and devices that a placed gang has at stake.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stake {
     pub(crate) devices: u64,
-    /// When it got its place.
+    /// When it was placed.
     pub(crate) since: Time,
-    /// When its work was last safe, as it was told.
+    /// When it last saved its work, as reported.
     pub(crate) checkpoint: Option<Time>,
 }
 
 impl Stake {
-    /// Work that is lost: device-seconds since it was last safe. That was at the last
-    /// checkpoint, or when the gang got its place; a checkpoint in the future or before
-    /// the start counts as now or as the start.
+    /// Lost work in device-seconds since it was last saved: at the last checkpoint, or when the
+    /// gang was placed. A checkpoint in the future counts as now, one before the start as the
+    /// start.
     pub(crate) fn lost_device_seconds(self, now: Time) -> u64 {
         let safe = self
             .checkpoint

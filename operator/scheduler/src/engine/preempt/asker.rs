@@ -1,4 +1,4 @@
-//! A gang that wants room, and whom it may ask for it.
+//! The preemptor: a gang that wants room, and the gangs that it may preempt.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::preemption::policy::{self, Holds};
 use crate::queue::{Preemption, Reclaim};
 use crate::quota::{Claim, Claimed, Demand, QueueIdx};
 
-/// A gang that wants room, in one of its ways.
+/// A gang that wants room, with one of its flavor assignments.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asker<'a> {
     pub(super) gang: &'a Gang,
@@ -20,24 +20,24 @@ pub(super) struct Asker<'a> {
     pub(super) preemption: Preemption,
     pub(super) scope: Scope,
     right: Right,
-    /// It had to leave its place for another.
+    /// It was preempted by another gang.
     preempted: bool,
 }
 
-/// The right by which a gang asks others to leave.
+/// The right by which a gang preempts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::engine) enum Right {
-    /// All that the policy of its queue says.
+    /// All that the policy of its queue allows.
     OfPolicy,
-    /// Reclaim of what its queue is owed, and surplus, as long as it borrows nothing that
+    /// Reclaim of what its queue is owed, and of surplus, as long as the gang borrows nothing that
     /// it lacks.
     Reclaim,
 }
 
-/// Whom it may ask.
+/// Which gangs it may preempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scope {
-    /// Whom its queue's policy says, and surplus.
+    /// Those that its queue's policy allows, and surplus.
     Anyone,
     /// Surplus only.
     Surplus,
@@ -45,56 +45,55 @@ pub(super) enum Scope {
     OwnSurplus,
 }
 
-/// What may be asked of a queue.
+/// The claims on a queue.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asked {
-    /// Of its gangs; None: nothing.
+    /// The claim on its gangs. None: there is no claim.
     pub(super) gangs: Option<Ask>,
-    /// Of what is surplus in it.
+    /// The claim on its surplus.
     pub(super) surplus: Option<Ask>,
 }
 
-/// By what right something is asked.
+/// The claim of a preemptor on a queue.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ask {
-    /// As things are.
+    /// The claim as things are now.
     pub(super) now: Holds,
-    /// At best, once gangs of the asker's queue have left.
+    /// The best claim, once gangs of the preemptor's queue have left.
     pub(super) at_best: Holds,
 }
 
 impl Ask {
-    /// True if it is owed, at best.
+    /// True if the queue owes what it holds, at best.
     pub(super) fn is_owed(&self) -> bool {
         self.at_best == Holds::Other(Claim::Owed)
     }
 }
 
 impl Asker<'_> {
-    /// True if it may ask a candidate only as long as it borrows nothing that it lacks. The
-    /// gang that took the place of a preempted one would be next otherwise; surplus of its
-    /// own queue takes the place of no gang.
+    /// True if the gang may preempt a candidate only as long as it borrows nothing that it lacks.
+    /// Otherwise a preempted gang would preempt the gang that took its place. Surplus of its own
+    /// queue is excepted, because it takes the place of no gang.
     pub(super) fn must_not_borrow(&self, is_own_surplus: bool) -> bool {
         self.right == Right::Reclaim || self.preempted && !is_own_surplus
     }
 }
 
 impl Engine {
-    /// True if the queue of a gang takes back what it is owed.
+    /// True if the queue of a gang reclaims what it is owed.
     pub(in crate::engine) fn reclaims(&self, gang: &Gang) -> bool {
         let preemption = self.queues.preemption(&gang.queue);
         preemption.is_some_and(|p| p.reclaim != Reclaim::Never)
     }
 
-    /// Whether a gang of that queue may ask anyone for room, as far as that is told at
-    /// a glance.
+    /// A quick check if a gang may preempt at all.
     pub(in crate::engine) fn may_ask_anyone(&self, gang: &Gang) -> bool {
         let allows = |preemption| policy::allows_any(&preemption);
         let policy = self.preemption_of(gang).is_some_and(allows);
         !gang.surplus && (policy || self.queues.has_surplus())
     }
 
-    /// Whom its queue lets it ask, as far as it wants that.
+    /// The preemption policy of its queue, as far as the gang itself preempts.
     fn preemption_of(&self, gang: &Gang) -> Option<Preemption> {
         let of_queue = self.queues.preemption(&gang.queue)?;
         Some(match gang.preempts {
@@ -103,7 +102,7 @@ impl Engine {
         })
     }
 
-    /// None: it may ask no gang. `right`: what it may ask for at most.
+    /// The preemptor. None: it may preempt no gang. `right` bounds what it may do.
     pub(super) fn asker<'a>(
         &mut self,
         (gang, preempted): (&'a Gang, bool),
@@ -118,15 +117,14 @@ impl Engine {
             Right::Reclaim => preemption.of_quota_alone(),
         };
         let queue = self.queues.leaf(&gang.queue)?;
-        // Only a search tells of what there is too little room: see
-        // [`Asker::must_not_borrow`].
+        // Only a search finds out which resources lack room: see [`Asker::must_not_borrow`].
         let waits = preempted && self.borrows_what_lacks_quota(queue, &way.demand);
         let scope = match policy::allows_any(&preemption) {
             _ if waits => Scope::OwnSurplus,
             true => Scope::Anyone,
             false => Scope::Surplus,
         };
-        // A gang that waits is woken when it borrows no longer.
+        // A gang that must wait is woken when it borrows no longer.
         let may_ask = waits || scope == Scope::Anyone || self.queues.has_surplus();
         may_ask.then_some(Asker {
             gang,
@@ -139,15 +137,15 @@ impl Engine {
         })
     }
 
-    /// True if a queue would borrow some of that of which there is too little quota, as if
-    /// there were no surplus in the queue.
+    /// True if a queue would borrow some of the quota that it lacks, as if the queue had no
+    /// surplus.
     fn borrows_what_lacks_quota(&mut self, queue: QueueIdx, demand: &Demand) -> bool {
         let lacks = self.queues.tree().lacks(queue, demand).into_iter();
         let lacking: Demand = lacks.map(|lack| (lack.what, lack.needs)).collect();
         self.queues.borrows_but_surplus(queue, &lacking)
     }
 
-    /// The queues of which something may be asked.
+    /// The queues on which there may be claims.
     pub(super) fn asked_queues(&self, asker: &Asker<'_>) -> Vec<QueueName> {
         let surplus = self.queues.surplus().map(|(queue, _)| queue);
         match asker.scope {
@@ -160,7 +158,7 @@ impl Engine {
         }
     }
 
-    /// The claims on the asker's own queue.
+    /// The claims on the preemptor's own queue.
     pub(super) fn asked_of_own(&self, asker: &Asker<'_>, name: &QueueName) -> Asked {
         let lowest = self.queues.lowest_priority(name);
         let some = lowest.is_some_and(|lowest| lowest <= asker.gang.priority);

@@ -1,4 +1,4 @@
-//! Gangs are asked to leave one after the other, until another one fits.
+//! Adds victims one after another, until the preemptor fits.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,34 +12,34 @@ use crate::preemption::Budget;
 use crate::queueing::Wake;
 use crate::quota::QueueIdx;
 
-/// Placements that are tried at most to do without single victims, where counting
-/// alone does not tell; past it victims may be left that are not needed.
+/// Placements that are tried at most to do without single victims, if counting pods is not enough.
+/// Beyond that, victims may remain that are not needed.
 const TRIES: usize = 512;
 
-/// Gangs that leave, by number in the list of candidates.
+/// Victims, by number in the list of candidates.
 #[derive(Clone, Debug)]
 pub(super) struct Victims {
     pub(super) out: FixedBitSet,
-    /// Why each of them may be asked.
+    /// The reason why each of them may be preempted.
     pub(super) because: BTreeMap<usize, Because>,
 }
 
-/// The gangs that have left so far, and what there is room for then.
+/// The victims so far, and the room and quota that they leave.
 pub(super) struct Trial<'a> {
     pub(super) out: FixedBitSet,
     pub(super) rooms: Rooms,
     pub(super) budget: Budget<'a>,
     ground: &'a Ground,
     because: BTreeMap<usize, Because>,
-    /// A candidate might not be asked, as things were.
+    /// A candidate was refused, as things were.
     refused: bool,
-    /// How many gangs of the asker's queue have left.
+    /// How many gangs of the preemptor's queue have left.
     own_left: u32,
 }
 
 impl Engine {
-    /// The gangs that leave when all are asked in an order until the asker fits. Those
-    /// that are not needed stay, `last` only if nothing else can. None: it never fits.
+    /// The victims when candidates are added in this order until the preemptor fits. Victims that
+    /// are not needed stay, `last` only if no other victim can. None: the preemptor never fits.
     pub(super) fn fewest<'a>(
         &mut self,
         search: &Search<'a>,
@@ -68,14 +68,14 @@ impl Engine {
         fits.then_some(Victims { out, because })
     }
 
-    /// Asks one after the other until the gang fits. False: it never does.
+    /// Adds victims in this order until the preemptor fits. False: it never does.
     fn ask_in_order<'a>(
         &mut self,
         search: &Search<'a>,
         trial: &mut Trial<'a>,
         order: &[usize],
     ) -> bool {
-        // Where counting does not tell, a place is sought after each doubling only.
+        // If counting pods is not enough, a placement is tried only after each doubling.
         let (mut left, mut patience) = (0_usize, 0_usize);
         let mut order: Vec<usize> = order.to_vec();
         loop {
@@ -84,12 +84,12 @@ impl Engine {
             if self.ask_each(search, trial, &order, (&mut left, &mut patience)) {
                 return true;
             }
-            // By now something else may be lacking, and what would
-            // have been borrowed may be owed.
+            // By now another resource may be short, and quota that would have been borrowed may be
+            // owed.
             let owed = trial.refused && trial.own_left > own_left;
             let more = owed
                 || match trial.is_promising() {
-                    // Counting does not tell: it may be anything.
+                    // Counting pods is not enough: any resource may be short.
                     true => !trial.ground.counted && trial.looks_for_all(search),
                     false => trial.looks_for_room(),
                 };
@@ -100,7 +100,7 @@ impl Engine {
         }
     }
 
-    /// One round of that.
+    /// One pass over the order.
     fn ask_each<'a>(
         &mut self,
         search: &Search<'a>,
@@ -147,7 +147,7 @@ impl Engine {
         trial.is_promising() && (counted || self.place_without(search, &trial.out).is_some())
     }
 
-    /// Keeps every gang that is not needed: the dearest first, and `last` at the end.
+    /// Lets every victim stay that is not needed: the most costly first, and `last` at the end.
     fn keep_dearest<'a>(
         &mut self,
         search: &Search<'a>,
@@ -190,8 +190,7 @@ impl Engine {
         trial.because.retain(|number, _| out.contains(*number));
     }
 
-    /// True if what is reclaimed is owed still, now that a gang of the asker's queue has
-    /// come back.
+    /// True if reclaimed quota is still owed after a gang of the preemptor's queue has come back.
     fn owes_still<'a>(&mut self, search: &Search<'a>, trial: &mut Trial<'a>) -> bool {
         let reclaimed = trial.out.ones().filter(|number| {
             let candidate = search.candidates.list.get(*number);
@@ -204,7 +203,7 @@ impl Engine {
         holders.all(|holder| trial.budget.is_owed(&mut self.queues, holder))
     }
 
-    /// True if there is room still when one comes back. Where not, it is as before.
+    /// True if there is still room after a victim comes back. If not, nothing changes.
     fn does_without(
         &mut self,
         search: &Search<'_>,
@@ -229,26 +228,25 @@ impl Engine {
 }
 
 impl Trial<'_> {
-    /// True if quota allows it and the counts of pods do not speak against it.
+    /// True if quota admits the preemptor and the counts of pods are sufficient.
     pub(super) fn is_promising(&self) -> bool {
         self.budget.does() && self.rooms.enough()
     }
 
-    /// Whom others are asked for follows what there is too little room of. Says
-    /// whether that is more than before.
+    /// Claims victims for the resources that lack room. Returns true if any of these is new.
     fn looks_for_room(&mut self) -> bool {
         let lacking = self.rooms.lacking().into_iter();
         self.budget
             .lacks_room(lacking.map(|(resource, _)| resource))
     }
 
-    /// The same for all that the gang needs.
+    /// Claims victims for all resources that the gang needs.
     fn looks_for_all(&mut self, search: &Search<'_>) -> bool {
         let all = search.wish.shape.total.iter();
         self.budget.lacks_room(all.map(|(resource, _)| *resource))
     }
 
-    /// A candidate leaves its nodes. Says whether any of them is of use.
+    /// A candidate leaves its nodes. Returns true if any of them is of use.
     fn leaves(&mut self, search: &Search<'_>, number: usize) -> bool {
         let mut of_use = false;
         for held in search.held_by(number) {
@@ -266,7 +264,7 @@ impl Trial<'_> {
         }
     }
 
-    /// False where there is no room without it, as each of its nodes alone tells.
+    /// False if there is no room without its departure, judged by each of its nodes alone.
     fn may_bear(&self, search: &Search<'_>, number: usize) -> bool {
         let mut held = search.held_by(number).iter();
         held.all(|held| self.rooms.bears(held.node, search.freed(held), held.pods))

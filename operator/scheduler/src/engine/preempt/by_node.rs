@@ -1,8 +1,8 @@
-//! The order in which candidates are asked node by node.
+//! The order of candidates by node.
 //!
-//! The sets of candidates that make room for one pod on a node, for two and so on are
-//! worked out as in a knapsack: candidate by candidate, without the sets that free no more
-//! than a cheaper one.
+//! For each node, the sets of candidates that make room for one pod, for two pods and so on are
+//! computed as in a knapsack: candidate by candidate, dropping the sets that free no more than a
+//! cheaper one.
 
 use fixedbitset::FixedBitSet;
 use smallvec::SmallVec;
@@ -12,17 +12,17 @@ use crate::placement::Rooms;
 use crate::preemption::policy::Rank;
 use crate::state::{NodeIdx, Nodes};
 
-/// Sets that are looked at on one node at most, while one more candidate is added. With
-/// more, those that lose most are left out.
+/// Sets per node at most, while one more candidate is added. Beyond that, the sets that lose most
+/// are dropped.
 pub(super) const SETS: usize = 32;
 
-/// Candidates of one node that are looked at at most, in the order in which they are asked.
+/// Candidates per node at most, in the order of candidates.
 const CANDIDATES: usize = 64;
 
 /// Candidates on one node that leave together.
 #[derive(Clone)]
 struct NodeSet {
-    /// A bit for each candidate on the node, by its place in the list.
+    /// One bit for each candidate on the node, by its place in the list.
     members: u64,
     /// By column.
     freed: SmallVec<[i64; 6]>,
@@ -51,13 +51,13 @@ impl NodeSet {
 struct Step {
     /// The highest rank of the set, and what it loses for each pod.
     price: (Rank, u64),
-    /// The node's place in the order of names.
+    /// The position of the node by name.
     node: u32,
     candidates: SmallVec<[usize; 4]>,
 }
 
 impl Search<'_> {
-    /// The candidates, those first that make room for a pod on one node most cheaply.
+    /// The candidates, first those that make room for a pod on one node most cheaply.
     pub(super) fn by_node(&self, ground: &Ground, nodes: &Nodes) -> Vec<usize> {
         let all = self.held_by_node(nodes.len());
         let mut steps: Vec<Step> = Vec::new();
@@ -74,7 +74,7 @@ impl Search<'_> {
                 );
             }
         }
-        // Stable: of one node the set for fewer pods comes first.
+        // The sort is stable: of one node the set for fewer pods comes first.
         steps.sort_by_key(|step| (step.price, step.node));
         let first = steps
             .iter()
@@ -113,8 +113,8 @@ impl Search<'_> {
         }
     }
 
-    /// Sets of the candidates on a node, the cheapest first, none of which frees no more
-    /// than a cheaper one. With all of them in its last.
+    /// Sets of the candidates on a node, the cheapest first, without those that free no more than a
+    /// cheaper one. The last set has all of the candidates.
     fn sets(&self, rooms: &Rooms, node: NodeIdx, here: &[(NodeIdx, usize, Held)]) -> Vec<NodeSet> {
         let most = rooms.of_use(node);
         let mut sets = vec![NodeSet {
@@ -156,9 +156,9 @@ impl Search<'_> {
         sets
     }
 
-    /// What each candidate holds, by node and there in the order of the candidates.
+    /// Usage by each candidate, by node and within a node in the order of the candidates.
     fn held_by_node(&self, nodes: usize) -> Vec<(NodeIdx, usize, Held)> {
-        // Where the next one of each node goes.
+        // The index where the next entry of each node goes.
         let mut next = vec![0_usize; nodes];
         for held in self.held() {
             if let Some(count) = next.get_mut(held.node.at()) {

@@ -1,4 +1,4 @@
-//! Who may be asked to make room.
+//! Candidates: gangs that may be victims.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -19,25 +19,25 @@ use crate::quota::{Demand, FlavorResource, QueueIdx};
 use crate::state::GangIdx;
 use crate::time::Time;
 
-/// A gang that may make room.
+/// A gang that may be a victim.
 #[derive(Clone, Debug)]
 pub(super) struct Candidate {
     pub(super) gang: GangIdx,
     pub(super) queue: QueueIdx,
     pub(super) same_queue: bool,
-    /// Its queue owes what it holds, at least once gangs of the asker's queue have left.
+    /// Its queue owes what it holds, at least once gangs of the preemptor's queue have left.
     owed: bool,
     terms: Terms,
     pub(super) lost_device_seconds: u64,
     since: Time,
-    /// Which of the charges is its.
+    /// The number of its charge.
     charge: usize,
-    /// Which of the parts are its.
+    /// The range of its parts.
     parts: Range<usize>,
 }
 
 impl Candidate {
-    /// Whether others may have it leave though its queue needs its quota.
+    /// True if it may be a victim even if its queue's quota covers it.
     pub(super) fn preemptible(&self) -> bool {
         self.terms.preemptible
     }
@@ -52,20 +52,20 @@ impl Candidate {
     }
 }
 
-/// The gangs that may make room.
+/// All candidates.
 #[derive(Debug, Default)]
 pub(super) struct Candidates {
-    /// In the order in which they are asked: surplus, gangs of queues that owe what they
-    /// hold, lower priority, cheaper, newer; then by name.
+    /// In preemption order: surplus, gangs of queues that owe what they hold, lower priority, less
+    /// lost work, newer placement; then by name.
     pub(super) list: Vec<Candidate>,
     parts: Vec<Part>,
     charges: Vec<Arc<Demand>>,
-    /// Those who may not yet, and until when.
+    /// Gangs that are still protected, and until when.
     pub(super) protected: Vec<(GangIdx, Time)>,
 }
 
 impl Candidates {
-    /// What a candidate is charged.
+    /// The charge of a candidate.
     pub(super) fn charge(&self, candidate: &Candidate) -> &Demand {
         static NOTHING: std::sync::LazyLock<Demand> = std::sync::LazyLock::new(Demand::default);
         self.charges
@@ -73,13 +73,13 @@ impl Candidates {
             .map_or(&NOTHING, |demand| &**demand)
     }
 
-    /// The sum of what candidates are charged, without surplus.
+    /// The sum of the candidates' charges, without surplus.
     fn held_by_gangs(&self) -> Vec<(FlavorResource, i128)> {
         let gangs = self.list.iter().filter(|candidate| !candidate.is_surplus());
         self.charged_to(gangs).into_iter().collect()
     }
 
-    /// The sum of what candidates of the asker's own queue are charged.
+    /// The sum of the charges of candidates of the preemptor's own queue.
     pub(super) fn held_by_own(&self) -> BTreeMap<FlavorResource, i128> {
         self.charged_to(self.list.iter().filter(|candidate| candidate.same_queue))
     }
@@ -96,14 +96,14 @@ impl Candidates {
         sums
     }
 
-    /// What a candidate holds, node by node.
+    /// Usage by a candidate, node by node.
     pub(super) fn parts(&self, candidate: &Candidate) -> &[Part] {
         self.parts.get(candidate.parts.clone()).unwrap_or(&[])
     }
 }
 
 impl Engine {
-    /// The gangs that may make room, now or once others have left.
+    /// The gangs that may be victims, now or once other victims have left.
     pub(super) fn candidates(&mut self, asker: &Asker<'_>, budget: &mut Budget) -> Candidates {
         let mut found = Candidates::default();
         let mut charges: FxHashMap<usize, usize> = FxHashMap::default();
@@ -127,7 +127,7 @@ impl Engine {
             let asked = self.asked_of_other(asker, budget, &name, &best);
             self.add_candidates(asker, budget, (&name, asked), (&mut found, &mut charges));
         }
-        // Stable: most come in order, or in its reverse.
+        // The sort is stable and fast here: most candidates come in order, or in reverse order.
         let rank = |c: &Candidate| (c.rank(), c.lost_device_seconds, Reverse(c.since));
         let name = |c: &Candidate| self.gangs.name(c.gang);
         let order = |a: &Candidate, b: &Candidate| {
@@ -138,7 +138,7 @@ impl Engine {
         found
     }
 
-    /// The gangs of one queue that may make room.
+    /// Adds the candidates of one queue.
     fn add_candidates(
         &mut self,
         asker: &Asker<'_>,
@@ -198,7 +198,8 @@ impl Engine {
         }
     }
 
-    /// Why a candidate may be asked now, after others have left. None: it may not.
+    /// The reason why a candidate may be preempted now, after other victims have left. None: it may
+    /// not.
     pub(super) fn may_still_ask(
         &mut self,
         asker: &Asker<'_>,
@@ -228,7 +229,7 @@ impl Engine {
         policy::may(&asker.preemption, terms, candidate.terms, holds, false)
     }
 
-    /// A gang that has its place for good.
+    /// A placed gang that is neither nominated nor leaving.
     pub(in crate::engine) fn settled(&self, at: GangIdx) -> Option<&Placed> {
         match &self.state(at)?.stage {
             Stage::Placed(placed) if placed.standing == Standing::Settled => Some(placed),

@@ -1,4 +1,4 @@
-//! What is read of a placed gang by those who want room.
+//! The facts about a placed gang that preemptors read.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::preemption::price::Stake;
 use crate::state::Pods;
 use crate::time::Time;
 
-/// Of a gang that has its place for good.
+/// The facts about a gang that is placed and neither nominated nor leaving.
 #[derive(Debug)]
 pub(in crate::engine) struct Card {
     pub(in crate::engine) id: GangId,
@@ -19,12 +19,12 @@ pub(in crate::engine) struct Card {
     pub(super) stake: Stake,
     min_runtime: Duration,
     protected: Option<Time>,
-    /// What its pods hold, node by node.
+    /// Usage by its pods, node by node.
     pub(super) parts: SmallVec<[Part; 1]>,
 }
 
 impl Card {
-    /// As the gang is now.
+    /// The facts as of now.
     pub(in crate::engine) fn of(placed: &Placed, pods: &Pods) -> Self {
         Self {
             id: placed.gang.id.clone(),
@@ -36,8 +36,8 @@ impl Card {
         }
     }
 
-    /// Until when it is no victim, in a queue where no gang is safe for longer.
-    /// Surplus is, from the start.
+    /// Until when the gang is protected, in a queue that protects no gang for longer than `cap`.
+    /// Surplus has no minimum runtime.
     pub(super) fn safe_until(&self, cap: Option<Duration>) -> Option<Time> {
         if self.terms.surplus {
             return self.protected;

@@ -1,4 +1,4 @@
-//! The domains of which a gang must be in one, each as ground of its own.
+//! Search within topology domains, for a gang that must be in one domain.
 
 use fixedbitset::FixedBitSet;
 
@@ -6,16 +6,16 @@ use super::field::{Ground, Search};
 use crate::placement::{Closeness, Near};
 use crate::state::Nodes;
 
-/// Domains that are searched at most: those first in which least is missing.
+/// Domains that are searched at most: those first that lack least.
 const DOMAINS: usize = 64;
 
 impl Search<'_> {
-    /// The domains in which room could be made, in the order of how little is
-    /// missing. None: the gang need not be in one.
+    /// The domains in which room could be made, those first that lack least. None: the gang need
+    /// not be in one.
     pub(super) fn domains(&self, nodes: &Nodes) -> Option<Vec<Ground>> {
         let close = Closeness::of(nodes, self.wish.shape)?;
         let required = |near: &Near| near.is_required();
-        // One group in one domain: counting its nodes tells all.
+        // One group in one domain: counting pods is exact.
         let single = close.single(self.wish.shape).map(|(_, near)| near);
         let single = single.filter(required);
         let one = single.is_some();
@@ -40,7 +40,7 @@ impl Search<'_> {
             };
             grounds.push((short, ground));
         }
-        // Stable: of equal ones the first by name.
+        // The sort is stable: equal domains stay ordered by name.
         grounds.sort_by_key(|(short, _)| *short);
         grounds.truncate(DOMAINS);
         Some(grounds.into_iter().map(|(_, ground)| ground).collect())

@@ -1,4 +1,4 @@
-//! What one search looks at.
+//! The data of one search for victims.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,35 +15,34 @@ use crate::preemption::policy::Rank;
 use crate::quota::Demand;
 use crate::state::{DemandIdx, NodeIdx, ResourceIdx};
 
-/// One search.
+/// One search for victims.
 pub(super) struct Search<'a> {
     pub(super) asker: Asker<'a>,
     pub(super) wish: Wish<'a>,
     pub(super) candidates: &'a Candidates,
-    /// What each candidate holds, in the order of the candidates.
+    /// Usage by each candidate, in the order of the candidates.
     held: Vec<Held>,
     pub(super) parts: Vec<Range<usize>>,
     kinds: Vec<Kind>,
-    /// What goes anyway.
+    /// Gangs and pods that leave anyway.
     pub(super) going: Vec<Hold>,
-    /// Where room may be made at all.
+    /// The nodes on which room may be made at all.
     pub(super) ground: Ground,
-    /// Pods have shares of devices: it depends on the order in which they go what
-    /// becomes free.
+    /// Pods have shares of devices: what becomes free depends on the order in which they leave.
     shared: bool,
 }
 
 /// Nodes on which room may be made.
 pub(super) struct Ground {
-    /// With what goes anyway gone.
+    /// The rooms after what leaves anyway.
     pub(super) rooms: Rooms,
-    /// Those on which it may help that candidates leave.
+    /// Nodes on which departing candidates may help.
     pub(super) of_use: FixedBitSet,
-    /// Counting tells all: the gang fits if there is room for so many pods.
+    /// Counting pods is exact: the gang fits if there is room for all its pods.
     pub(super) counted: bool,
 }
 
-/// What so many pods of a kind hold of a node.
+/// Usage of a node by equal pods of a candidate.
 #[derive(Clone, Copy)]
 pub(super) struct Held {
     pub(super) node: NodeIdx,
@@ -51,7 +50,7 @@ pub(super) struct Held {
     pub(super) pods: u32,
 }
 
-/// Pods that hold the same.
+/// Pods with the same demand.
 struct Kind {
     demand: Arc<Vec<(ResourceIdx, i64)>>,
     freed: Freed,
@@ -112,26 +111,26 @@ impl Engine {
 }
 
 impl<'a> Search<'a> {
-    /// A candidate, and what it is charged.
+    /// A candidate, and its charge.
     pub(super) fn candidate(&self, number: usize) -> Option<(&'a Candidate, &'a Demand)> {
         let candidate = self.candidates.list.get(number)?;
         Some((candidate, self.candidates.charge(candidate)))
     }
 
-    /// What a candidate holds.
+    /// Usage by a candidate.
     pub(super) fn held_by(&self, number: usize) -> &[Held] {
         let part = self.parts.get(number).cloned();
         part.and_then(|part| self.held.get(part)).unwrap_or(&[])
     }
 
-    /// Whether pods of a group need nothing but nodes with enough of each resource.
+    /// True if counting pods by free amounts is exact for one group.
     pub(super) fn counts(&self) -> bool {
         !self.shared
     }
 
-    /// The nodes that could hold more pods with all candidates gone. Where counting
-    /// one group does not tell, all that any group may use: several groups want the
-    /// same room, and shares the same device.
+    /// The nodes that could hold more pods with all candidates gone. If counting one group is not
+    /// exact, all nodes that any group may use, because several groups compete for the same room,
+    /// and shares for the same device.
     fn of_use(&self, nodes: usize, one: bool) -> FixedBitSet {
         if !one {
             let nodes = (0..nodes).map(NodeIdx::of);
@@ -159,22 +158,22 @@ impl<'a> Search<'a> {
         nodes.map(NodeIdx::at).collect()
     }
 
-    /// What they all hold, in their order.
+    /// Usage by all candidates, in their order.
     pub(super) fn held(&self) -> &[Held] {
         &self.held
     }
 
-    /// What a pod of a kind frees.
+    /// Amounts that a pod of this kind frees, by column.
     pub(super) fn freed(&self, held: &Held) -> &[i64] {
         self.kinds.get(held.kind).map_or(&[], |kind| &kind.freed)
     }
 
-    /// What these hold together.
+    /// Usage by these candidates together.
     pub(super) fn leaving(&self, out: &FixedBitSet) -> Vec<Hold> {
         let held = out.ones().flat_map(|number| self.held_by(number));
         let mut held: Vec<Held> = held.copied().collect();
         if !self.shared {
-            // Pods of a kind leave their node together.
+            // Equal pods leave their node together.
             held.sort_by_key(|held| (held.node, held.kind));
             held.dedup_by(|next, kept| {
                 let same = (next.node, next.kind) == (kept.node, kept.kind);
@@ -195,8 +194,9 @@ impl<'a> Search<'a> {
         held.into_iter().filter_map(hold).collect()
     }
 
-    /// Whether it is clear that nobody else could make room for less: as few as could
-    /// do are the cheapest of all candidates, and of one rank. For a gang of one group.
+    /// True if it is certain that no other set of victims is cheaper: the set has the least
+    /// possible number of gangs, they are the cheapest of all candidates, and they have one rank.
+    /// For a gang of one group.
     pub(super) fn is_cheapest(&self, out: &FixedBitSet) -> bool {
         let few = out.count_ones(..);
         let list = self.candidates.list.get(..few).unwrap_or(&[]);
@@ -209,7 +209,7 @@ impl<'a> Search<'a> {
         let missing = self.ground.rooms.missing();
         let missing = (0_usize..).zip(missing).filter(|(_, missing)| *missing > 0);
         let at_least = missing.map(|(column, missing)| {
-            // What one of them frees at most.
+            // The most that one candidate frees.
             let all = (0..self.parts.len()).map(|number| self.frees(number, column));
             let most = i128::from(all.max().unwrap_or(0));
             let whole = missing.checked_div(most).unwrap_or(0);
@@ -220,7 +220,7 @@ impl<'a> Search<'a> {
         at_least.is_some_and(|n| few <= n)
     }
 
-    /// How much of what a column counts a candidate frees at most.
+    /// The most that a candidate frees in a column.
     fn frees(&self, number: usize, column: usize) -> i64 {
         let all = self.held_by(number).iter().map(|held| {
             let freed = self.freed(held).get(column).map_or(0, |freed| *freed);
@@ -247,14 +247,13 @@ impl<'a> Search<'a> {
         loss
     }
 
-    /// The candidates in the order in which they are asked: by rank, then those first
-    /// that lose least.
+    /// The candidates in preemption order: by rank, then by lost work.
     pub(super) fn by_loss(&self) -> Vec<usize> {
         (0..self.parts.len()).collect()
     }
 
-    /// The candidates by rank, then those first that lose least for what they free of
-    /// what is missing.
+    /// The candidates by rank, then by lost work in relation to what they free of the missing
+    /// resources.
     pub(super) fn by_loss_for_room(&self, ground: &Ground) -> Vec<usize> {
         let missing = ground.rooms.missing();
         let price = |number: usize| {
@@ -272,23 +271,23 @@ impl<'a> Search<'a> {
             Some((candidate.rank(), lost.checked_div(freed)))
         };
         let mut order = self.by_loss();
-        // Stable: of equal ones the one that loses least.
+        // The sort is stable: among equals the candidate that loses least comes first.
         order.sort_by_cached_key(|number| price(*number));
         order
     }
 }
 
-/// The loss of a set of victims. The smaller is the better: less of the highest
-/// rank, then of the next; then fewer gangs.
+/// The loss of a set of victims, the smaller the better: less of the highest rank, then of the
+/// next; then fewer gangs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Loss {
-    /// Device-seconds, the highest rank first.
+    /// Device-seconds by rank, the highest first.
     by_rank: SmallVec<[(Rank, u64); 2]>,
     gangs: usize,
 }
 
 impl Loss {
-    /// One more gang leaves.
+    /// Adds a victim.
     pub(super) fn add(&mut self, rank: Rank, device_seconds: u64) {
         self.gangs = self.gangs.saturating_add(1);
         match self.by_rank.binary_search_by(|(known, _)| rank.cmp(known)) {
@@ -301,7 +300,7 @@ impl Loss {
         }
     }
 
-    /// The highest rank of a victim, and what is lost of all.
+    /// The highest rank of a victim, and the total loss.
     pub(super) fn summed(&self) -> Option<(Rank, u64)> {
         let (highest, _) = self.by_rank.first()?;
         let all = self.by_rank.iter().map(|(_, lost)| *lost);

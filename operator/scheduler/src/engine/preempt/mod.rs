@@ -1,9 +1,8 @@
-//! Gangs leave to make room for another one. `asker` is the gang that wants room and what
-//! it may ask for, `candidates` the gangs that may be asked (`card` is what is read of
-//! each), `search` the choice of those that leave, over a `field`: `asking` asks them one
-//! after the other, `by_node` gives an order of asking, `domains` the parts of the field
-//! where a gang must be in one domain. `nominate` carries the choice out, and `protected`
-//! names the gangs that may not be asked yet.
+//! Preemption. `asker` is the preemptor and its claims, `candidates` the gangs that may be victims
+//! (`card` has the facts about each). `search` chooses the victims with the data in `field`:
+//! `asking` adds victims one after another, `by_node` gives an order for that, and `domains`
+//! restricts the search for a gang that must be in one domain. `nominate` carries the choice out,
+//! and `protected` lists the gangs that may not be preempted yet.
 
 mod asker;
 mod asking;
@@ -24,7 +23,7 @@ use crate::decision::Because;
 use crate::placement::Runs;
 use crate::state::GangIdx;
 
-/// Who leaves, and what place a gang then has. Nothing of it has been done.
+/// Victims of a preemption, and the placement that they make possible. Not carried out yet.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) way: Way,
@@ -43,7 +42,7 @@ impl Plan {
     }
 }
 
-/// A gang that leaves.
+/// A victim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Leaver {
     pub(super) gang: GangIdx,

@@ -1,4 +1,4 @@
-//! Victims leave, and who follows them gets its place.
+//! Nomination: victims leave, and their preemptor gets its place afterwards.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,8 +17,7 @@ use crate::state::{GangIdx, NodeIdx, Shape};
 use crate::time::Time;
 
 impl Engine {
-    /// What has been found out is done: the victims leave, and nobody else is put
-    /// where the gang is to go.
+    /// Carries out a plan: the victims leave, and the placement is reserved for the gang.
     pub(in crate::engine) fn nominate(
         &mut self,
         at: GangIdx,
@@ -49,7 +48,7 @@ impl Engine {
         decision
     }
 
-    /// Victims by name, in order.
+    /// The victims with names, ordered by name.
     pub(in crate::engine) fn named(&self, victims: &[Leaver]) -> Vec<Victim> {
         let named = victims.iter().filter_map(|leaver| {
             Some(Victim {
@@ -63,7 +62,7 @@ impl Engine {
         named
     }
 
-    /// A gang that has its place is to have it once others have left theirs.
+    /// A placed gang is nominated: it starts once its victims have left.
     pub(in crate::engine) fn is_to_follow(&mut self, at: GangIdx) {
         if let Some(placed) = self.placed_mut(at) {
             placed.standing = Standing::Nominated;
@@ -74,7 +73,7 @@ impl Engine {
         }
     }
 
-    /// A gang that followed others runs from now on.
+    /// A nominated gang runs from now on.
     fn has_come(&mut self, at: GangIdx, gang: &Gang) {
         let root = self.queues.root(&gang.queue);
         let charged = self.queues.has_come(at).unwrap_or_default();
@@ -87,7 +86,7 @@ impl Engine {
         }
     }
 
-    /// Whether quota and limits let a gang run that follows others.
+    /// The room that quota and limits have for a nominated gang.
     fn room_of_follower(&mut self, at: GangIdx) -> FollowerRoom {
         let quota = self.queues.room_of_follower(at);
         let draws = self.state(at).map(|state| state.gang.draws.as_slice());
@@ -95,15 +94,15 @@ impl Engine {
         limits.map_or(quota, |limits| limits.max(quota))
     }
 
-    /// Looks at those that follow others: whose room is there gets its place, and
-    /// who can have none any more waits again.
+    /// Checks the nominated gangs. A gang whose room is free starts; a gang that can no longer get
+    /// its room is pending again.
     pub(in crate::engine) fn settle_nominations(&mut self) -> Vec<Decision> {
         let mut decisions = Vec::new();
-        // By name: what one gives up another may find free.
+        // By name: what one gang gives up may be free for the next.
         let mut nominated: Vec<GangIdx> = self.nominated.iter().copied().collect();
         nominated.sort_by_key(|at| self.state(*at).map(|state| state.gang.id.clone()));
         if !nominated.is_empty() {
-            // Where nodes stand now.
+            // The topologies must be up to date.
             self.nodes.rank();
         }
         for at in nominated {
@@ -147,21 +146,21 @@ impl Engine {
         if !self.is_booked_once(&shape, &runs) {
             return match self.is_booked_once_others_left(&id, &shape, &runs) {
                 true => Prospect::Waits,
-                // Someone else took it, or the nodes shrank.
+                // Another pod took the room, or the nodes shrank.
                 false => Prospect::Lost,
             };
         }
-        // Its victims' last pods may stop where it does not go to: it need not wait for them.
+        // The last pods of its victims may stop on other nodes; the gang need not wait for them.
         match self.room_of_follower(at) {
             FollowerRoom::Now => Prospect::Ready,
             FollowerRoom::Later => Prospect::Waits,
-            // Someone stays after all whom others were to follow, or the quota was lowered.
+            // A victim stays after all, or the quota was lowered.
             FollowerRoom::Never => Prospect::Lost,
         }
     }
 
-    /// Whether what a gang that follows others is to be is what was planned; its
-    /// place is judged by what it asks of nodes now.
+    /// True if the gang still has the pods and flavors that were planned. Its place is judged by
+    /// its current constraints.
     fn is_still_its_place(&mut self, at: GangIdx) -> bool {
         let Some(Ok(ways)) = self.ways(at) else {
             return false;
@@ -182,7 +181,7 @@ impl Engine {
             groups.cloned().collect()
         };
         let taken = chosen(&placed.choices);
-        // Where its flavors were not known when it was restored: by what it is charged.
+        // If the flavors were unknown at restore, the charge identifies the assignment.
         let unknown = taken.iter().all(Choice::is_empty);
         let charged = self.queues.held(&gang.queue, at);
         let is_it = |way: &&Way| {
@@ -208,7 +207,7 @@ impl Engine {
         true
     }
 
-    /// Whether the nodes of a place have room for all that is charged to them.
+    /// True if the nodes of a placement have room for all that is charged to them.
     pub(in crate::engine) fn is_booked_once(&self, shape: &Shape, runs: &[Runs]) -> bool {
         shape.groups.iter().zip(runs).all(|(group, runs)| {
             let free = |node| {
@@ -219,7 +218,7 @@ impl Engine {
         })
     }
 
-    /// The same with all gone that is on the way out.
+    /// Checks the same once everything that leaves is gone.
     fn is_booked_once_others_left(&mut self, gang: &GangId, shape: &Shape, runs: &[Runs]) -> bool {
         let nodes: BTreeSet<NodeIdx> = runs.iter().flatten().map(|(node, _)| *node).collect();
         let mut left = UndoLog::default();
@@ -233,7 +232,7 @@ impl Engine {
         is_booked_once
     }
 
-    /// A gang that followed others, or no gang, has its place.
+    /// Starts a nominated gang, or one without victims.
     pub(in crate::engine) fn arrive(&mut self, at: GangIdx) -> Option<Decision> {
         self.nominated.remove(&at);
         let now = self.now;
@@ -244,7 +243,7 @@ impl Engine {
         let groups: Vec<Runs> = placed.groups.iter().map(|g| g.runs().clone()).collect();
         let score: Score = self.score(&shape, &groups);
         self.has_come(at, &gang);
-        // It runs from now on, and not since it was nominated.
+        // The runtime counts from now, not from the nomination.
         self.end_has_moved(at);
         Some(Decision::Place {
             gang: gang.id.clone(),
@@ -253,13 +252,13 @@ impl Engine {
         })
     }
 
-    /// The room is not to be had: the gang waits again.
+    /// The room is not available: the gang is pending again.
     fn give_up(&mut self, at: GangIdx) {
         self.unplace(at);
         self.wait(at);
     }
 
-    /// Lets go of all that runs in queues that are drained.
+    /// Evicts all gangs of queues that are being drained.
     pub(in crate::engine) fn drain(&mut self) -> Vec<Decision> {
         let mut leavers = Vec::new();
         for queue in self.queues.draining() {
@@ -278,14 +277,13 @@ impl Engine {
         victims.map(|victim| Decision::Drain { victim }).collect()
     }
 
-    /// As [`Engine::restore_gang`], for a gang that is to have its place once these
-    /// have left theirs: those of them that have a place leave it from now on. Of
-    /// use to a new leader that finds a nomination written down.
+    /// Like [`Engine::restore_gang`], for a gang that starts once these victims have left. Victims
+    /// that are placed leave from now on. A new leader uses it for a nomination that was recorded.
     pub fn restore_nomination(&mut self, gang: Gang, placement: Placement, victims: &[GangId]) {
         self.restore_nomination_in(gang, placement, &[], victims);
     }
 
-    /// The same of a gang that was given these flavors, as [`Engine::restore_gang_in`] takes them.
+    /// Does the same for a gang with these flavors, see [`Engine::restore_gang_in`].
     pub fn restore_nomination_in(
         &mut self,
         gang: Gang,
@@ -309,8 +307,7 @@ impl Engine {
         self.is_to_follow(at);
     }
 
-    /// The work of a placed gang was safe at that time: what came before is not lost
-    /// with it.
+    /// Records that a placed gang saved its work at `at`: earlier work is not lost with it.
     pub fn checkpointed(&mut self, gang: &GangId, at: Time) {
         if let Some(&gang) = self.ids.get(gang)
             && let Some(placed) = self.placed_mut(gang)
@@ -320,7 +317,7 @@ impl Engine {
     }
 }
 
-/// Whether two gangs have the same pods, as close to each other, in the same queue.
+/// True if two gangs have the same pods and topology requests, in the same queue.
 fn has_same_pods(gang: &Gang, other: &Gang) -> bool {
     let pods = |group: &TaskGroup| {
         let TaskGroup {
@@ -340,12 +337,12 @@ fn has_same_pods(gang: &Gang, other: &Gang) -> bool {
     is_like(gang, other) && all(gang) == all(other)
 }
 
-/// What becomes of a gang that follows others.
+/// The outlook of a nominated gang.
 enum Prospect {
-    /// The room is there.
+    /// Its room is free.
     Ready,
-    /// The others have not left yet.
+    /// Its victims have not left yet.
     Waits,
-    /// It will not be there.
+    /// Its room will not become free.
     Lost,
 }

@@ -1,4 +1,4 @@
-//! Who could make room for a gang, and may not be asked yet.
+//! Gangs that could be victims of a pending gang, but are still protected.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,15 +11,16 @@ use crate::state::GangIdx;
 use crate::time::Time;
 
 impl Engine {
-    /// Gangs that one which waits could ask to make room, by the policy of its queue, had they had
-    /// their place for as long as they may keep it ([`Gang::min_runtime`](crate::Gang::min_runtime)),
-    /// or had they not been asked in vain a moment ago: and until when they may not be asked. The
-    /// first to lose that comes first. Whether it would be enough that they leave is not said.
+    /// Gangs that a pending gang could preempt by the policy of its queue, but not yet: they have
+    /// been placed for less than their minimum runtime
+    /// ([`Gang::min_runtime`](crate::Gang::min_runtime)), or their last eviction was cancelled a
+    /// moment ago. Each comes with the end of its protection, the earliest first. Preempting them
+    /// need not be enough.
     pub fn protected_from(&mut self, gang: &GangId) -> Vec<(GangId, Time)> {
         self.protected_from_waiting(gang).unwrap_or_default()
     }
 
-    /// None: it does not wait, or no way is open to it.
+    /// None: the gang is not pending, or has no flavor assignment.
     fn protected_from_waiting(&mut self, gang: &GangId) -> Option<Vec<(GangId, Time)>> {
         let at = *self.ids.get(gang)?;
         let state = self.state(at)?;

@@ -1,4 +1,4 @@
-//! Which gangs leave for another: of the sets that make it fit, the one that loses least.
+//! The search for victims: among the sets that make the preemptor fit, the one that loses least.
 
 use fixedbitset::FixedBitSet;
 
@@ -16,27 +16,25 @@ use crate::preemption::Budget;
 use crate::queue::{BorrowWithin, Preemption, Reclaim};
 use crate::queueing::{Signal, Wake};
 
-/// Gangs at most that are tried in the place of some of the cheapest set; an eighth of
-/// them where counting alone does not tell whether the gang fits.
+/// Gangs that are tried at most in place of some of the cheapest set; an eighth of that if counting
+/// pods is not exact.
 const EXCHANGES: usize = 32;
 
 impl Engine {
-    /// The gangs that make room for another in one of its ways, and the place that it
-    /// then has. Everything is as before. Where none can, `wake` learns when that may have
-    /// changed.
+    /// The victims that make room for a gang with one of its flavor assignments, and its placement
+    /// then. Changes nothing. If there are none, `wake` learns when that may change.
     ///
-    /// Surplus leaves first, then gangs of queues that owe what they hold, then lower
-    /// priority: a gang of a higher rank stays where those of lower ranks suffice. Among
-    /// sets of the same ranks the one leaves that loses least work, then the one of fewer
-    /// gangs. For a gang that must be in one domain, the search looks at each domain and
-    /// takes the cheapest set.
+    /// Surplus leaves first, then gangs of queues that owe what they hold, then lower priorities: a
+    /// gang of a higher rank stays if gangs of lower ranks suffice. Among sets of the same ranks,
+    /// the set that loses least work leaves, then the one with fewer gangs. For a gang that must be
+    /// in one domain, the search covers each domain and takes the cheapest set.
     ///
-    /// Each gang of the set is needed, and the set is enough: by count for a gang of one
-    /// group, else as [`crate::placement::place`] finds places. To find the very cheapest
-    /// set is a knapsack problem, so the work is bounded: three orders of asking are tried
+    /// Each victim is needed, and together they are enough: by count for a gang of one group,
+    /// otherwise as [`crate::placement::place`] finds places. Finding the cheapest set is a
+    /// knapsack problem, so the work is bounded. The search tries three orders
     /// ([`Search::by_loss`], [`Search::by_loss_for_room`], [`Search::by_node`]), and then
-    /// [`EXCHANGES`] gangs in the place of some of the set. On one node, with up to
-    /// [`super::by_node::SETS`] sets that differ, the result is the cheapest.
+    /// [`EXCHANGES`] gangs in place of some of the set. On a single node, with up to
+    /// [`super::by_node::SETS`] distinct sets, the result is the cheapest.
     pub(in crate::engine) fn make_room(
         &mut self,
         asks: (&Gang, bool),
@@ -80,10 +78,10 @@ impl Engine {
                 }
             }
         }
-        // Stable: of equal ones the first.
+        // The sort is stable: equal sets stay in order.
         found.sort_by_cached_key(|victims| search.loss(&victims.out));
         for victims in found {
-            // No more gangs need to leave: it waits for those that do already.
+            // No more gangs need to leave: the preemptor waits for those that already do.
             if victims.out.is_clear() {
                 return None;
             }
@@ -106,9 +104,9 @@ impl Engine {
         None
     }
 
-    /// Which queues may be asked depends on what they borrow, and on how much the asker's
-    /// queue would hold beyond its quota and that of the queues above it, at best with all
-    /// candidates of the queue gone.
+    /// Claims depend on what other queues borrow. They also depend on how much the preemptor's
+    /// queue would exceed its quota and that of the queues above it, at best with all candidates of
+    /// its own queue gone.
     fn watch_claims(&self, asker: &Asker<'_>, candidates: &Candidates, wake: &mut Wake) {
         let Preemption {
             reclaim,
@@ -136,7 +134,7 @@ impl Engine {
         }
     }
 
-    /// The gangs that leave so that room is made on these nodes, as cheaply as is found.
+    /// The cheapest victims found that make room on these nodes.
     fn cheapest(
         &mut self,
         search: &Search<'_>,
@@ -159,8 +157,8 @@ impl Engine {
         Some(self.exchange(search, ground, best, &by_room))
     }
 
-    /// The same with one other gang, in this order, in the place of some, while that loses
-    /// less.
+    /// Improves the set by putting one other gang, in this order, in place of some, while that
+    /// loses less.
     fn exchange(
         &mut self,
         search: &Search<'_>,
@@ -196,7 +194,7 @@ impl Engine {
         best
     }
 
-    /// The place that the gang has when these have left.
+    /// The placement of the gang once these victims have left.
     pub(super) fn place_without(
         &mut self,
         search: &Search<'_>,
@@ -216,7 +214,7 @@ impl Engine {
         )
     }
 
-    /// No set of gangs makes room now: when that may be otherwise.
+    /// No set of victims makes room now. Tells `wake` when that may change.
     pub(super) fn wake_for(&self, search: &Search<'_>, trial: &Trial<'_>, wake: &mut Wake) {
         for (what, least) in trial.budget.lacking() {
             let root = self.queues.root(&search.asker.gang.queue);
@@ -226,8 +224,7 @@ impl Engine {
             wake.on_least(Signal::Freed(resource), amount);
         }
         if trial.is_promising() {
-            // Counting is not what it fails by: whatever becomes free may be what is
-            // missing.
+            // Counting pods is not why it fails, so any resource that becomes free may help.
             for (resource, _) in &search.wish.shape.total {
                 wake.on_least(Signal::Freed(*resource), 1);
             }
@@ -235,7 +232,7 @@ impl Engine {
     }
 }
 
-/// There is no domain that could hold it: whatever becomes free may make one.
+/// No domain could hold the gang, so any resource that becomes free may help.
 fn wake_for_any(way: &Way, wake: &mut Wake) {
     for (resource, _) in &way.shape.total {
         wake.on_least(Signal::Freed(*resource), 1);
