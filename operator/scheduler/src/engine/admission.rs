@@ -1,4 +1,4 @@
-//! Whether a gang may start, and where.
+//! Admission: decides if a gang may start, and on which nodes.
 
 use std::sync::Arc;
 
@@ -13,15 +13,16 @@ use crate::queueing::{Blocked, OrderKey, Signal, Wake};
 use crate::state::{GangIdx, NodeIdx, Shape};
 use crate::time::Time;
 
-/// How a gang may start, or why it waits.
+/// How a gang may start, or why it is blocked.
 pub(super) type Admission = Result<Start, Box<Blocked>>;
 
 /// How a gang may start.
 #[derive(Debug)]
 pub(super) enum Start {
-    /// The way that it takes, and its place, charged in the log.
+    /// The gang starts now, with this flavor assignment and placement. The placement is charged in
+    /// the log.
     Now(Box<Way>, Vec<Runs>),
-    /// Others make room for it. Nothing is charged.
+    /// The gang starts after its victims have left. Nothing is charged.
     After(Box<Plan>),
 }
 
@@ -34,18 +35,18 @@ impl Start {
     }
 }
 
-/// What happened to a gang before.
+/// The history of a gang that matters for its admission.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Before {
-    /// It is not to start before this time.
+    /// The earliest time at which it may start.
     pub(super) not_before: Option<Time>,
-    /// It had to leave its place for another.
+    /// It was preempted by another gang.
     pub(super) preempted: bool,
 }
 
 impl Engine {
-    /// Lets a gang that is known start, as [`Self::admit`]: what is kept for it has been
-    /// lifted. None: it is not known.
+    /// Calls [`Self::admit`] for a known gang, whose kept place must have been lifted. None: the
+    /// gang is not known.
     pub(super) fn try_to_admit(
         &mut self,
         at: GangIdx,
@@ -62,12 +63,12 @@ impl Engine {
         Some(self.admit(&gang, &ways, before, now, log))
     }
 
-    /// Lets a gang start in one of its ways if its queue, its back-off, the quota
-    /// and the nodes allow it: the nodes are charged, in the log.
+    /// Admits a gang with one of its flavor assignments if its queue, its back-off, quota and nodes
+    /// allow it. The nodes are charged in the log.
     ///
-    /// Where no way is open, the certificate is that of the nearest to a start, of
-    /// equal ones the first: so that it never starts is said only where that is so in
-    /// every way. Any may wake it.
+    /// If no assignment works, the explanation is that of the assignment nearest to a start, and
+    /// the first one among equals. So the engine reports that a gang can never start only if that
+    /// holds for every assignment. The gang wakes when any of them may have changed.
     pub(super) fn admit(
         &mut self,
         gang: &Gang,
@@ -129,8 +130,8 @@ impl Engine {
         }
     }
 
-    /// Returns the plan of the first way in which only surplus leaves and gangs of queues that
-    /// owe what they hold; otherwise the first plan found. Changes nothing.
+    /// Returns the plan of the first flavor assignment in which only surplus leaves and gangs of
+    /// queues that owe what they hold; otherwise the first plan found. Changes nothing.
     fn make_room_in_any(
         &mut self,
         (gang, preempted): (&Gang, bool),
@@ -144,7 +145,7 @@ impl Engine {
                 let Some(plan) = self.make_room((gang, preempted), (way, &ground), wake) else {
                     continue;
                 };
-                // Where a start is only tried, no plan is carried out.
+                // A trial does not carry out its plan, so the first one is enough.
                 if self.backfill.ignored || plan.takes_only_what_is_owed() {
                     return Some(plan);
                 }
@@ -154,14 +155,14 @@ impl Engine {
         first
     }
 
-    /// Not every way has been tried: what is true of those is not certain.
+    /// Marks the explanation as uncertain, because not every flavor assignment has been tried.
     fn leave_open(&self, gang: &Gang, closed: &mut Blocked) {
         let mut detail = (*closed.certificate.detail).clone();
         match &mut detail {
             Detail::TopologyFragmented { certain, .. } | Detail::GroupsCollide { certain, .. } => {
                 *certain = false;
             }
-            // Each group has hope alone, in some choice of its own.
+            // Each group could start alone, with some choice of its own.
             _ if closed.distance() == Distance::Never => {
                 detail = Detail::GroupsCollide {
                     pods: gang.pod_count(),
@@ -185,7 +186,7 @@ impl Engine {
         now: Time,
         log: &mut UndoLog,
     ) -> Result<Vec<Runs>, Box<Blocked>> {
-        // Before quota: room and quota that it may not use are kept for nobody.
+        // Limits are checked before quota: a gang that they refuse reserves neither room nor quota.
         self.may_draw(gang, &way.demand)?;
         let found = match self.queues.admit(&gang.queue, &way.demand, &self.catalog) {
             Err(blocked) => Err(blocked),
@@ -205,8 +206,8 @@ impl Engine {
         })
     }
 
-    /// In a strict queue only the first that is not in a back-off may start, and what
-    /// is surplus when no gang is before it.
+    /// Checks that the gang is at the head of a strict queue: the first gang that is not backing
+    /// off. Surplus is at the head if no gang is before it.
     fn is_at_head(&self, gang: &Gang, now: Time) -> Result<(), Box<Blocked>> {
         if self.queues.order(&gang.queue) != QueueOrder::StrictFifo {
             return Ok(());
@@ -217,7 +218,7 @@ impl Engine {
             let not_before = state.gang.not_before.max(state.not_before);
             not_before.is_none_or(|until| until <= now)
         });
-        // One that is only tried waits behind all that its order puts before it.
+        // A gang that is only tried waits behind all gangs that its order puts before it.
         match head {
             Some(head) if OrderKey::of(&head.gang) < OrderKey::of(gang) => {
                 let mut wake = Wake::default();
@@ -270,7 +271,7 @@ impl Engine {
         }
     }
 
-    /// The places of gangs that wait for their victims to leave.
+    /// The placements of gangs whose victims have not left yet.
     fn promised(&self) -> explain::Promised {
         let mut promised = explain::Promised::new();
         let nominated = self.nominated.iter().filter_map(|at| self.state(*at));
@@ -290,8 +291,8 @@ impl Engine {
         promised
     }
 
-    /// Says of a gang that waits for room what would make some, where it is not said yet,
-    /// and of one that waits for quota which queues hold it.
+    /// Completes the explanation of a blocked gang: what would make room, if it waits for room, and
+    /// which queues hold the quota, if it waits for quota.
     pub(super) fn say_what_helps(&mut self, gang: &Gang, ways: &Ways, blocked: &mut Blocked) {
         let certificate = &mut blocked.certificate;
         if certificate.reason == WaitReason::QuotaExceeded {
@@ -323,7 +324,7 @@ impl Engine {
         self.refusals.helps(shape, certificate.change.clone());
     }
 
-    /// A place, whatever was refused before.
+    /// Finds a place, whatever was refused before.
     pub(super) fn try_place(
         &mut self,
         gang: &Gang,

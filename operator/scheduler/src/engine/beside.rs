@@ -1,4 +1,4 @@
-//! What may start beside what is kept for others.
+//! Placement of gangs that must respect the reservations of others.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,19 +18,19 @@ use crate::queueing::{Blocked, Class, Phase, Signal, Wake};
 use crate::state::{GangIdx, NodeIdx, ResourceIdx};
 use crate::time::Time;
 
-/// Where a gang may evict others.
+/// Nodes on which a gang may evict victims.
 #[derive(Clone, Debug)]
 pub(super) struct EvictionGround {
     /// Nodes on which it evicts no gang.
     pub(super) kept: Vec<NodeIdx>,
-    /// The right by which it asks them.
+    /// The right by which it preempts.
     pub(super) right: Right,
 }
 
 impl Engine {
-    /// Gangs that could not start even if nothing were kept for other gangs go on waiting.
-    /// So the cycle knows for which gangs room is kept before any gang starts, however many
-    /// of them were looked at before.
+    /// Gangs that could not start even without any reservation stay blocked. So the cycle knows all
+    /// gangs that room is reserved for before any gang starts, however many of them were tried
+    /// before.
     pub(super) fn skip_blocked(
         &mut self,
         (class, due): (Class, &[QueueName]),
@@ -54,7 +54,7 @@ impl Engine {
         }
     }
 
-    /// As if nothing were kept for others; everything is as before.
+    /// Tries a gang without any reservation, and changes nothing.
     fn try_alone(&mut self, at: GangIdx, now: Time) -> Option<Admission> {
         let mut log = UndoLog::default();
         self.backfill.ignored = true;
@@ -66,8 +66,7 @@ impl Engine {
         answer
     }
 
-    /// The heads that a gang comes after, and whose nodes it may use, by number in
-    /// their order.
+    /// The heads that come before a gang and whose nodes it may use, by number, in order.
     pub(super) fn heads_before(&mut self, gang: &Gang, way: &Way) -> Vec<usize> {
         if self.backfill.ignored {
             return Vec::new();
@@ -91,14 +90,14 @@ impl Engine {
         before.map(|(number, _)| number).collect()
     }
 
-    /// What a gang must do about heads, by number, in their order.
+    /// The restrictions that heads put on a gang, by number, in order.
     fn restraints(&mut self, gang: &Gang, way: &Way, now: Time) -> Restraints {
         let before = self.heads_before(gang, way);
         if before.is_empty() {
             return Restraints::new();
         }
         let stay = self.staying(gang, now);
-        // Who only goes back makes nobody later than before.
+        // A gang that returns to its own place delays no gang more than before.
         let least = self.is_kept_for(gang).then_some(Restraint::Keep);
         let restrained = before.into_iter().filter_map(|number| {
             let head = self.backfill.heads.get(number)?;
@@ -111,11 +110,11 @@ impl Engine {
         restrained.collect()
     }
 
-    /// A place that makes no head later that goes before the gang.
+    /// Finds a placement that delays no head before the gang.
     ///
     /// # Errors
     ///
-    /// There is no place; or there is one, but not beside what is kept.
+    /// There is no placement, or none that respects the reservations.
     pub(super) fn find_place_beside(
         &mut self,
         gang: &Gang,
@@ -138,7 +137,7 @@ impl Engine {
         if quota.is_ok() && !restrained {
             return self.find_place(gang, &way.shape, log).map_err(in_phase);
         }
-        // It does not start. Why depends on whether there is a place.
+        // The gang does not start. The reason depends on whether it would fit without reservations.
         if !self.refusals.is_fitting(&way.shape) {
             let mut trial = UndoLog::default();
             let found = self.find_place(gang, &way.shape, &mut trial);
@@ -150,14 +149,15 @@ impl Engine {
         Err(self.reserved(way, restraints.first().map_or(0, |(head, _)| *head)))
     }
 
-    /// Where a gang may evict others, and by what right: the first that helps counts.
+    /// The grounds on which a gang may evict victims, and by which right: the first one that helps
+    /// counts.
     ///
-    /// It evicts no gang on a place that is kept for a head before it, unless it has
-    /// given that back by then: what the head counts on to become free there is the
-    /// head's. But a place that is kept for a head whose start is not known does not keep
-    /// a gang from reclaiming what is owed there, as long as it borrows nothing that it
-    /// lacks: it might wait for ever. Empty: it may not start at all, though others made room;
-    /// `wake` learns when that may have changed.
+    /// The gang evicts no victim on nodes that are reserved for a head before it, unless the gang
+    /// ends before that head starts: the head relies on the room that becomes free there. If the
+    /// start of the head is unknown, its reservation does not keep a gang from reclaiming there
+    /// what it is owed, as long as the gang borrows nothing that it lacks. Otherwise it might wait
+    /// for ever. The result is empty if the gang may not start at all, even if victims made room;
+    /// `wake` then learns when that may change.
     pub(super) fn eviction_grounds(
         &mut self,
         gang: &Gang,
@@ -202,7 +202,7 @@ impl Engine {
         grounds
     }
 
-    /// The gang in what the heads leave.
+    /// Places the gang on what the heads leave free.
     fn place_beside(
         &mut self,
         gang: &Gang,
@@ -223,7 +223,7 @@ impl Engine {
                 kept.charge(&mut self.nodes, hold.node, &hold.demand, hold.pods);
             }
             if *restraint == Restraint::Avoid {
-                // Every pod needs one of these.
+                // Every pod needs one unit of `pods`.
                 let pods = self.catalog.pods();
                 for node in head.nodes() {
                     let free = self.nodes.free(pods, node).max(0);
@@ -237,7 +237,7 @@ impl Engine {
         trial.roll_back(&mut self.nodes);
         kept.roll_back(&mut self.nodes);
         let groups = found.ok()?;
-        // Shares are given anew, since those that were kept are not there now.
+        // The gang is charged again, because shares change without the reserved ones.
         for (group, runs) in way.shape.groups.iter().zip(&groups) {
             for (node, pods) in runs {
                 log.charge(&mut self.nodes, *node, &group.demand, *pods);
@@ -259,7 +259,7 @@ impl Engine {
         Some(groups)
     }
 
-    /// The gang waits for nothing but what is kept for that head.
+    /// The gang waits only for what is reserved for that head.
     fn reserved(&self, way: &Way, head: usize) -> Box<Blocked> {
         let mut wake = wake(way);
         wake.on(Signal::Reservations, 1).on(Signal::Turns, 1);
@@ -273,8 +273,8 @@ impl Engine {
         Blocked::new(detail, wake).in_phase(Phase::Reserved)
     }
 
-    /// Surplus may run for ever, and is given up for some only: whom it would keep
-    /// waiting it leaves alone.
+    /// How a gang would stay if it started now. Surplus may run for ever and makes room only for
+    /// some gangs, so it is not treated as preemptible here.
     pub(super) fn staying(&self, gang: &Gang, now: Time) -> Stay {
         let config = self.queues.config(&gang.queue);
         let ends = !gang.surplus;
@@ -286,7 +286,7 @@ impl Engine {
     }
 }
 
-/// Who could never start holds nobody up.
+/// A gang that could never start reserves no room.
 fn in_phase(blocked: Box<Blocked>) -> Box<Blocked> {
     match blocked.certificate.reason {
         WaitReason::NoMatchingNodes
@@ -298,7 +298,7 @@ fn in_phase(blocked: Box<Blocked>) -> Box<Blocked> {
     }
 }
 
-/// When there may be a place no more, or another.
+/// Wakes when there may be a place no more, or another one.
 pub(super) fn wake(way: &Way) -> Wake {
     let mut wake = Wake::default();
     wake.on(Signal::Nodes, 1);

@@ -1,4 +1,4 @@
-//! What the nodes are to one gang.
+//! A report on all nodes for one gang.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,9 +8,9 @@ use crate::explain::{GroupNodes, by_node};
 use crate::ids::{FlavorName, GangId};
 
 impl Engine {
-    /// What each node is to each task group of a gang, with the flavors that it would be given
-    /// first. Costs a look at every node for each group: for who looks at one gang. None where
-    /// there is no such gang.
+    /// How each node relates to each task group of a gang, with the flavors that it would get
+    /// first. Looks at every node once per group, so it is meant for reports on a single gang.
+    /// None: there is no such gang.
     pub fn nodes_for(&mut self, gang: &GangId) -> Option<Vec<GroupNodes>> {
         let at = *self.ids.get(gang)?;
         let ways = self.ways(at)?;

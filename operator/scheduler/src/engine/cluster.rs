@@ -1,4 +1,4 @@
-//! What the cluster has: nodes, pods, queues.
+//! Changes of the cluster: nodes, topologies, pods, queues and flavors.
 
 use super::Engine;
 use crate::ids::{FlavorName, NodeName, PodKey, QueueName, TopologyName};
@@ -10,31 +10,31 @@ use crate::state::{DemandIdx, GangIdx, NodeIdx, Pod};
 use crate::topology::Topology;
 
 impl Engine {
-    /// Takes a node as it is now. It may have shrunk below what is used on it:
-    /// then its free amounts are negative, and nothing is placed there.
+    /// Adds or replaces a node. It may have shrunk below its usage: then its free amounts are
+    /// negative, and no pod is placed there.
     pub fn apply_node(&mut self, node: Node) {
         if self.nodes.apply(node, &mut self.catalog) {
             self.nodes_changed();
         }
     }
 
-    /// The node is gone. Pods on it are remembered until they are deleted, and
-    /// count again if it comes back.
+    /// Removes a node. Pods on it are remembered until they are deleted, and count again if the
+    /// node comes back.
     pub fn delete_node(&mut self, node: &NodeName) {
         if self.nodes.delete(node) {
             self.nodes_changed();
         }
     }
 
-    /// Takes a topology as it is now. What runs stays where it is.
+    /// Adds or replaces a topology. Placed gangs stay where they are.
     pub fn apply_topology(&mut self, topology: Topology) {
         if self.nodes.apply_topology(topology) {
             self.topologies_changed();
         }
     }
 
-    /// The topology is gone: what asked for a level of it waits, unless another
-    /// topology has that level; what runs goes on.
+    /// Removes a topology. A gang that asks for one of its levels waits, unless another topology
+    /// has that level. Placed gangs stay.
     pub fn delete_topology(&mut self, topology: &TopologyName) {
         if self.nodes.delete_topology(topology) {
             self.topologies_changed();
@@ -53,9 +53,9 @@ impl Engine {
         self.parking.raise(&Signal::Nodes, 1);
     }
 
-    /// Takes a pod that is bound to a node as it is now: of a gang or anybody
-    /// else's, terminating ones too. It counts until it is deleted. `request` is
-    /// what the node must have for it; 1 of `pods` is added.
+    /// Adds or replaces a pod that is bound to a node, of a gang or of any other owner, including
+    /// terminating pods. It counts until it is deleted. `request` is what the pod uses of the node;
+    /// 1 of `pods` is added.
     pub fn apply_pod(&mut self, pod: PodKey, node: NodeName, request: Resources) {
         let demand = self.catalog.acquire_demand(&request);
         let seen = self.pods.get(&pod).copied();
@@ -90,13 +90,13 @@ impl Engine {
         );
     }
 
-    /// Charges a pod that was not seen before, in the place of the assumed one
-    /// if it is a gang's. Says whether it is.
+    /// Charges a pod that was not seen before. It replaces the assumed pod if it belongs to a
+    /// placed gang. Returns true if it does.
     fn confirm(&mut self, pod: &PodKey, at: NodeIdx, demand: DemandIdx) -> bool {
         let owner = self.owner(pod);
         let held = owner.is_some();
         match owner.and_then(|owner| self.settle(owner)) {
-            // As planned: nothing changes.
+            // The pod is as planned: nothing changes.
             Some(plan) if plan == (at, demand) => {}
             Some((planned_at, planned)) => {
                 if let Some(owner) = owner {
@@ -116,14 +116,14 @@ impl Engine {
         held
     }
 
-    /// Whether a pod of a placed gang, seen there or gone, holds what was planned.
+    /// Records if a pod of a placed gang holds what was planned for it.
     fn look_for(&mut self, pod: &PodKey, seen: Option<(NodeIdx, DemandIdx)>) {
         if let Some(owner) = self.owner(pod) {
             self.set_there(owner, seen);
         }
     }
 
-    /// The same.
+    /// Records this for the pod with this group and index.
     pub(super) fn set_there(
         &mut self,
         (gang, group, index): (GangIdx, usize, u32),
@@ -139,7 +139,7 @@ impl Engine {
         }
     }
 
-    /// A planned pod is no longer assumed: where it was planned, if it was.
+    /// Ends the assumption of a planned pod. Returns its planned node and demand if it was assumed.
     pub(super) fn settle(
         &mut self,
         (gang, group, index): (GangIdx, usize, u32),
@@ -163,9 +163,9 @@ impl Engine {
         self.nodes.unhold(pod.node);
     }
 
-    /// The pod is gone, or has failed. If it is a placed gang's its place is kept, as
-    /// long as the gang's: whether the gang restarts, or the pod alone where it was, is
-    /// found out by others. That it does neither [`Engine::drop_assumed`] says.
+    /// Removes a pod that is gone or has failed. The room of a placed gang's pod stays reserved as
+    /// long as the gang is placed, because the caller decides if the gang restarts or only the pod.
+    /// If the pod does not come back, call [`Engine::drop_assumed`].
     pub fn lose_pod(&mut self, pod: &PodKey) {
         let Some(seen) = self.pods.remove(pod) else {
             return;
@@ -180,7 +180,7 @@ impl Engine {
         self.give_pod(seen);
     }
 
-    /// A pod of a placed gang that was seen is assumed again, where it was planned.
+    /// Assumes the pod of a placed gang again, on its planned node.
     fn assume(&mut self, pod: &PodKey) {
         let Some((gang, number, index)) = self.owner(pod) else {
             return;
@@ -189,7 +189,7 @@ impl Engine {
             return;
         };
         if placed.standing.is_leaving() {
-            // Its pods do not come again.
+            // The pods of a leaving gang do not come back.
             self.set_there((gang, number, index), None);
             return;
         }
@@ -203,7 +203,7 @@ impl Engine {
         }
     }
 
-    /// The pod is gone, or has ended and holds nothing any more.
+    /// Removes a pod that is gone or has ended and holds nothing any more.
     pub fn delete_pod(&mut self, pod: &PodKey) {
         if let Some(seen) = self.pods.remove(pod) {
             self.pod_stays(pod);
@@ -217,16 +217,16 @@ impl Engine {
         }
     }
 
-    /// The planned pod will not be seen (any more), and holds nothing: it ended
-    /// before this engine saw it. Of use after [`Engine::restore_gang`]; nothing
-    /// happens where the pod has been seen or is not planned.
+    /// The planned pod will never be seen (again) and holds nothing, because it ended before this
+    /// engine saw it. Useful after [`Engine::restore_gang`]. Does nothing if the pod has been seen
+    /// or is not planned.
     pub fn drop_assumed(&mut self, pod: &PodKey) {
         if let Some(owner) = self.owner(pod) {
             self.forgo(owner);
         }
     }
 
-    /// The planned pod holds nothing, if it is still assumed.
+    /// Frees the room of a planned pod, if it is still assumed.
     pub(super) fn forgo(&mut self, owner: (GangIdx, usize, u32)) {
         if let Some((at, demand)) = self.settle(owner) {
             self.set_there(owner, None);
@@ -235,30 +235,28 @@ impl Engine {
         }
     }
 
-    /// Takes a queue as it is now. What its gangs hold stays theirs, even if it
-    /// is more than the quota.
+    /// Adds or replaces a queue. Its gangs keep what they hold, even if that exceeds the quota.
     pub fn apply_queue(&mut self, queue: Queue) {
         if self.queues.apply(queue, &mut self.catalog) {
             self.queues_changed();
         }
     }
 
-    /// The queue is gone: nothing of it is started, what runs goes on.
+    /// Removes a queue: none of its gangs is started, and running gangs go on.
     pub fn delete_queue(&mut self, queue: &QueueName) {
         if self.queues.delete(queue) {
             self.queues_changed();
         }
     }
 
-    /// Takes a flavor as it is now. Gangs that are placed stay what they are
-    /// charged for.
+    /// Adds or replaces a flavor. Placed gangs keep their charges.
     pub fn apply_flavor(&mut self, flavor: Flavor) {
         if self.queues.flavors_mut().apply(flavor) {
             self.queues_changed();
         }
     }
 
-    /// The flavor is gone: nothing is started with it, what runs goes on.
+    /// Removes a flavor: no gang is started with it, and running gangs go on.
     pub fn delete_flavor(&mut self, flavor: &FlavorName) {
         if self.queues.flavors_mut().delete(flavor) {
             self.queues_changed();

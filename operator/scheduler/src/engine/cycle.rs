@@ -1,4 +1,4 @@
-//! What is to be done now.
+//! The scheduling cycle.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,22 +18,21 @@ use crate::quota::{Demand, Next, Order};
 use crate::state::{GangIdx, NodeIdx, ResourceIdx, Shape};
 use crate::time::Time;
 
-/// Who has been looked at in a cycle, in order.
+/// The gangs that a cycle has tried, in order.
 pub(super) type LookedAt = BTreeSet<(OrderKey, GangIdx)>;
 
 impl Engine {
-    /// Decides about every gang for which something has changed, until nothing
-    /// more can start. Between queues: how far up the tree each must borrow, then which has
-    /// had least for its weight, then which has the older gang; within a queue:
-    /// priority, submission and name. A gang that cannot start does not keep those
-    /// behind it from starting, unless its queue is strict. Surplus starts
-    /// when no gang does, in the same order.
+    /// Decides about every gang for which something has changed, until no more gangs can start.
+    /// Queues are ordered by how far up the tree they must borrow, then by past usage in relation
+    /// to weight, then by the age of their next gang. Within a queue the order is priority,
+    /// submission and name. A gang that cannot start does not block the gangs behind it, unless its
+    /// queue is strict. Surplus starts when no other gang can, in the same order.
     ///
     /// A gang does not start if the same cycle would preempt it for another gang.
     ///
-    /// First come the gangs that start, in that order, then those whose reason to
-    /// wait is another than was last told. Where nothing has changed this costs
-    /// nothing, however many gangs wait.
+    /// The result lists the gangs that start, in that order, then those whose reason to wait
+    /// differs from the last reported one. Without changes a cycle costs nothing, however many
+    /// gangs are pending.
     pub fn cycle(&mut self, now: Time) -> Vec<Decision> {
         let mut decisions = Vec::new();
         let mut looked_at = BTreeSet::new();
@@ -49,9 +48,9 @@ impl Engine {
         loop {
             // A gang that is woken by what starts here can only wait for another reason.
             self.wake();
-            // Gangs for which room is kept no longer may have kept others from starting:
-            // those take their turns along with the rest, or what starts now would have to
-            // leave for them.
+            // Gangs that have lost their reservation may have kept other gangs from starting. These
+            // take their turns together with the rest; otherwise a gang that starts now might have
+            // to leave for them.
             let settled = !self.backfill.stale && !self.backfill.outdated;
             if !settled && self.renew_heads() {
                 continue;
@@ -62,7 +61,7 @@ impl Engine {
                 self.take_turns(due, now, &mut decisions, &mut looked_at);
                 continue;
             }
-            // Only now is it known what is left over.
+            // Only now is it known what is left for surplus.
             let due = self.waiting.due_queues(Class::Surplus);
             if due.is_empty() {
                 break;
@@ -76,7 +75,7 @@ impl Engine {
         decisions
     }
 
-    /// Looks at everyone who is due in these queues, each queue in its turn.
+    /// Tries all due gangs of these queues, each queue in its turn.
     fn take_turns(
         &mut self,
         (class, due): (Class, Vec<QueueName>),
@@ -91,7 +90,7 @@ impl Engine {
         }
         for name in due {
             if alone || !self.rank(&mut order, (class, &name), now, looked_at) {
-                // It takes turns with nobody, or nothing of it can start.
+                // The queue has no rival, or none of its gangs can start.
                 while let Some(at) = self.waiting.pop_due(class, &name) {
                     let decision = self.decide(at, now, looked_at);
                     self.drop_withdrawn(decisions);
@@ -125,10 +124,9 @@ impl Engine {
         }
     }
 
-    /// Gives a queue its place among those that have something to start, by the
-    /// first of its gangs that would start now: who cannot start anyway must not
-    /// decide whose turn it is, or it would depend on who happens to be looked at.
-    /// False: it has nothing, or may start nothing.
+    /// Ranks a queue by the first of its gangs that would start now. A gang that cannot start must
+    /// not decide whose turn it is, or the order would depend on which gangs happen to be due.
+    /// Returns false if no gang of the queue would start.
     fn rank(
         &mut self,
         order: &mut Order,
@@ -180,7 +178,7 @@ impl Engine {
         own.flat_map(Demand::iter).collect()
     }
 
-    /// Shares are measured by what the nodes have.
+    /// Shares are measured in the capacity of the nodes.
     fn measure_capacity(&mut self) {
         if std::mem::take(&mut self.capacity_changed) {
             for (resource, total) in self.nodes.totals() {
@@ -210,8 +208,8 @@ impl Engine {
         }
     }
 
-    /// A gang starts at once, on the place that has been found. `lifted`: the place that was kept
-    /// for it.
+    /// Starts a gang at once, on the placement that has been found. `lifted` is the place that was
+    /// kept for it.
     pub(super) fn start_now(
         &mut self,
         at: GangIdx,
@@ -225,7 +223,7 @@ impl Engine {
         Some(self.commit(at, &gang, way, groups))
     }
 
-    /// Keeps the place that has been found.
+    /// Commits the placement that has been found.
     fn commit(&mut self, at: GangIdx, gang: &Arc<Gang>, way: &Way, groups: Vec<Runs>) -> Decision {
         self.refusals.clear();
         self.raise(way.shape.total.iter().copied(), Signal::Taken);
@@ -240,7 +238,7 @@ impl Engine {
         }
     }
 
-    /// A wait for another reason than was last told.
+    /// The decision to wait, if the reason differs from the last reported one.
     fn news(&mut self, at: GangIdx) -> Option<Decision> {
         let state = self.state_mut(at)?;
         let Stage::Waiting(Some(certificate)) = &state.stage else {
@@ -256,7 +254,7 @@ impl Engine {
         })
     }
 
-    /// How good a place is that is charged already.
+    /// The score of a placement that is already charged.
     pub(super) fn score(&self, shape: &Shape, groups: &[Runs]) -> Score {
         let used: BTreeSet<NodeIdx> = groups.iter().flatten().map(|(node, _)| *node).collect();
         let mut devices: Vec<ResourceIdx> = shape.groups.iter().filter_map(|g| g.device).collect();

@@ -1,10 +1,11 @@
-//! Who is on the way out: what it holds, and by when that is free. Nobody need make
-//! room where somebody leaves anyway, and nobody's place is lost while it is only
-//! not free yet: whoever plans, asks for room or waits for it reads it here.
+//! Departures: gangs and pods that are leaving, what they hold, and when that becomes free. The
+//! engine preempts no gang for room that becomes free anyway, and a gang does not lose its place
+//! just because the place is not free yet. Planning, preemption and nomination therefore all read
+//! this list.
 //!
-//! A gang that was told to leave has its grace to stop. Until it has, it holds its nodes,
-//! and its quota against all but those who follow it. Pods of a gang that has its place
-//! no longer go on until they are gone, as do others of which it is told that they leave.
+//! A gang that was told to leave has a grace period to stop. Until it has stopped it holds its
+//! nodes, and its quota against all gangs except its preemptor. Pods of a gang that is no longer
+//! placed run on until they are gone, as do other pods that are reported as leaving.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,11 +21,11 @@ use crate::queueing::Signal;
 use crate::state::{Catalog, GangIdx};
 use crate::time::Time;
 
-/// Who is on the way out.
+/// The gangs and pods that are leaving.
 #[derive(Debug, Default)]
 pub(super) struct Departures {
     gangs: BTreeSet<GangIdx>,
-    /// Pods that are no placed gang's, and by when they are to be gone.
+    /// Leaving pods that belong to no placed gang, with the time at which they should be gone.
     pods: BTreeMap<PodKey, Time>,
     by_time: BTreeSet<(Time, PodKey)>,
 }
@@ -36,7 +37,7 @@ impl Departures {
         self.pods.insert(pod, by);
     }
 
-    /// It is gone, or a placed gang's. Says whether it was on the way out.
+    /// The pod is gone, or belongs to a placed gang. Returns true if it was leaving.
     pub(super) fn pod_stays(&mut self, pod: &PodKey) -> bool {
         let Some(by) = self.pods.remove(pod) else {
             return false;
@@ -45,12 +46,12 @@ impl Departures {
         true
     }
 
-    /// Whether any gang is.
+    /// True if a gang is leaving.
     pub(super) fn has_gangs(&self) -> bool {
         !self.gangs.is_empty()
     }
 
-    /// By when a pod is to be gone. None: it does not leave, or with its gang.
+    /// When a pod should be gone. None: it does not leave, or it leaves with its gang.
     pub(super) fn of_pod(&self, pod: &PodKey) -> Option<Time> {
         self.pods.get(pod).copied()
     }
@@ -65,7 +66,7 @@ impl Departures {
     }
 }
 
-/// What is held of a node there.
+/// The usage of a node by a part of a gang.
 pub(super) fn hold(part: &Part, catalog: &Catalog) -> Hold {
     Hold {
         node: part.node,
@@ -76,7 +77,7 @@ pub(super) fn hold(part: &Part, catalog: &Catalog) -> Hold {
 }
 
 impl Engine {
-    /// A placed gang gives up its quota; its nodes follow when its pods are gone.
+    /// Makes a placed gang give up its quota. Its nodes follow when its pods are gone.
     pub(super) fn leave(&mut self, at: GangIdx) {
         let Some(state) = self.state_mut(at) else {
             return;
@@ -91,15 +92,15 @@ impl Engine {
         self.leave_since(at, self.now);
     }
 
-    /// A placed gang is on the way out since then. Its quota is others' to plan with, and
-    /// nobody's to run on before it has left.
+    /// A placed gang leaves since `since`. Other gangs may plan with its quota, but run on it only
+    /// after the gang has left.
     pub(super) fn leave_since(&mut self, at: GangIdx, since: Time) {
         let Some(Stage::Placed(placed)) = self.state(at).map(|state| &state.stage) else {
             return;
         };
         let gang = Arc::clone(&placed.gang);
         let shape = Arc::clone(&placed.shape);
-        // A gang that others make room for may count on what leaves from now on.
+        // A preemptor may count on this room from now on.
         self.raise(shape.total.iter().copied(), Signal::Freed);
         let drawn = self.limits.drawn(at);
         let charged = self.give_quota_back(&gang.queue, at);
@@ -113,14 +114,14 @@ impl Engine {
         }
     }
 
-    /// A gang has its place no longer, or stays there: nobody waits for it to leave,
-    /// or for who gets its number.
+    /// The gang is no longer placed, or stays after all: no gang waits for it to leave, nor for a
+    /// gang that gets its number.
     pub(super) fn has_left(&mut self, gone: GangIdx) {
         self.departures.gangs.remove(&gone);
     }
 
-    /// A gang that was told to leave stays: it has its quota again, whatever that
-    /// says, and is no victim before then. Nothing happens to one that does not leave.
+    /// Cancels the departure of a gang. It gets its quota back, whatever the quota says, and cannot
+    /// be a victim before `until`. Does nothing if the gang is not leaving.
     pub fn stay(&mut self, gang: &GangId, until: Time) {
         let Some(&at) = self.ids.get(gang) else {
             return;
@@ -139,11 +140,11 @@ impl Engine {
         }
         self.has_left(at);
         self.end_has_moved(at);
-        // Who counted on its room looks for other.
+        // Gangs that counted on its room look for other room.
         self.raise(held.iter().copied(), Signal::Freed);
     }
 
-    /// A pod is no longer a placed gang's, if it is there, and on the way out.
+    /// A pod no longer belongs to a placed gang; if it exists, it is leaving.
     pub(super) fn disown(&mut self, pod: PodKey, by: Time) {
         if let Some(seen) = self.pods.get_mut(&pod)
             && std::mem::take(&mut seen.held)
@@ -155,10 +156,10 @@ impl Engine {
         }
     }
 
-    /// A pod that has been seen, and is no placed gang's, is on the way out: it is
-    /// to be gone by then. What it holds counts until it is deleted, and others
-    /// plan with its end. Pods of a gang that gave up its place, or is deleted, are
-    /// known to leave, by the gang's grace.
+    /// Reports that a pod is leaving and should be gone at `by`. The pod must have been seen and
+    /// belong to no placed gang. It counts until it is deleted, but other gangs plan with its end.
+    /// Pods of a gang that gave up its place or was deleted are known to leave within the gang's
+    /// grace period.
     pub fn pod_leaves(&mut self, pod: &PodKey, by: Time) {
         let is_others = self.pods.get(pod).is_some_and(|seen| !seen.held);
         if is_others && self.departures.of_pod(pod) != Some(by) {
@@ -167,8 +168,8 @@ impl Engine {
         }
     }
 
-    /// What is on the way out already, so that others may follow; of what leaves a place
-    /// that is kept only those for whom it is.
+    /// Usage that is already leaving, so that `follower` may take its place. Pods that leave a kept
+    /// place count only for the gang that it is kept for.
     pub(super) fn going(&self, follower: &GangId) -> Vec<Hold> {
         let gangs = self.departures.gangs.iter();
         let mut going: Vec<Hold> = Vec::new();
@@ -186,9 +187,9 @@ impl Engine {
         going
     }
 
-    /// Pods that are no placed gang's and on the way out, in the order in which they
-    /// are to be gone; those that should be already come last, and nobody knows when
-    /// they are. Room that is kept becomes free later.
+    /// Leaving pods that belong to no placed gang, by when they should be gone. Pods that should be
+    /// gone already come last, because their end is unknown. Pods of a kept place are left out:
+    /// their room becomes free later.
     pub(super) fn pods_that_leave(&self) -> Vec<Leaver> {
         let pods = self.departures.pods(self.now).filter_map(|(end, pod)| {
             let seen = self.pods.get(pod)?;

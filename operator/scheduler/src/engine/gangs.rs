@@ -1,4 +1,4 @@
-//! Gangs come, are given up and go.
+//! Gangs are added, changed, released and deleted.
 
 use std::sync::Arc;
 
@@ -16,10 +16,9 @@ use crate::time::Time;
 use crate::topology::{Topology, TopologyRequest};
 
 impl Engine {
-    /// Takes a gang as it is now. A new one waits. Of one that has its place
-    /// nothing moves: what changed counts when it next waits, but for its runtime
-    /// and grace, by which its end is known from now on, and for the limits that it
-    /// draws on.
+    /// Adds or replaces a gang. A new gang is pending. A placed gang does not move, and most
+    /// changes count only when it is next pending. The exceptions are its runtime and grace period,
+    /// which give its known end from now on, and the limits that it draws on.
     pub fn apply_gang(&mut self, gang: Gang) {
         self.know_levels(&gang);
         let Some(&at) = self.ids.get(&gang.id) else {
@@ -30,7 +29,7 @@ impl Engine {
         self.update(at, gang);
     }
 
-    /// That each node is a domain of its own is kept only once somebody asks for it.
+    /// The level of single nodes exists only once a gang asks for it.
     pub(super) fn know_levels(&mut self, gang: &Gang) {
         let groups = gang.groups.iter().map(|group| &group.topology);
         let mut requests = groups.chain([&gang.topology]).flatten();
@@ -42,7 +41,7 @@ impl Engine {
     pub(super) fn insert(&mut self, gang: Gang, stage: Stage) -> GangIdx {
         let shape = Arc::new(self.catalog.acquire_shape(&gang));
         if !gang.surplus {
-            // Nodes are kept useful for gangs: it must not change where these go.
+            // Packing keeps nodes useful for gangs, so surplus must not influence it.
             self.packing.learn(&mut self.catalog, &shape);
         }
         let id = gang.id.clone();
@@ -100,22 +99,21 @@ impl Engine {
         }
     }
 
-    /// Takes a gang that was placed before this engine knew of it, and leaves
-    /// it where it is, whatever capacity and quota say. A pod of it that has been
-    /// seen on its node is confirmed, all others are assumed. It has had its place
-    /// since then, or since now if that is in the future. Task groups and
-    /// pods that the placement does not name hold nothing; what it names beyond
-    /// the gang's is ignored.
+    /// Adds a gang that was placed before this engine knew of it, and leaves it where it is,
+    /// whatever capacity and quota say. Pods that have been seen on their node are confirmed, all
+    /// others are assumed. The gang counts as placed since `since`, or since now if that is in the
+    /// future. Task groups and pods without a placement hold nothing; a placement beyond the gang's
+    /// pods is ignored.
     ///
-    /// It is charged to the first flavors of its queue that its nodes are of; where it
-    /// is known which it was given, see [`Self::restore_gang_in`].
+    /// The gang is charged to the first flavors of its queue that its nodes belong to. If its
+    /// flavors are known, use [`Self::restore_gang_in`].
     pub fn restore_gang(&mut self, gang: Gang, placement: Placement, since: Time) {
         self.restore_gang_in(gang, placement, &[], since);
     }
 
-    /// The same of a gang that was given these flavors (as [`Self::flavors`] told): it
-    /// is charged to them, whatever has become of them and of its queue. Where none
-    /// are named, as [`Self::restore_gang`].
+    /// Like [`Self::restore_gang`], for a gang with these flavors (as [`Self::flavors`] returned
+    /// them). It is charged to them, whatever has become of them and of its queue. Without flavors
+    /// it is the same as [`Self::restore_gang`].
     pub fn restore_gang_in(
         &mut self,
         gang: Gang,
@@ -158,7 +156,7 @@ impl Engine {
             }
         }
         self.settle_place(at, &way, groups.clone(), since.min(self.now));
-        // The place has holds of its own now.
+        // The placed gang has its own holds now.
         for (node, _) in groups.iter().flatten() {
             self.nodes.unhold(*node);
         }
@@ -189,8 +187,7 @@ impl Engine {
         }
     }
 
-    /// The gang is gone. Pods of it that have been seen count until they are
-    /// deleted.
+    /// Removes a gang. Pods of it that have been seen count until they are deleted.
     pub fn delete_gang(&mut self, gang: &GangId) {
         let Some(at) = self.ids.remove(gang) else {
             return;
@@ -205,11 +202,10 @@ impl Engine {
         }
     }
 
-    /// The gang gives up its place (its pods could not be created, it restarts,
-    /// it is stopped) and waits again, not to be placed before `not_before`:
-    /// until then others go first. The later of this and the gang's own
-    /// `not_before` counts. Pods of it that have been seen count until they are
-    /// deleted.
+    /// Makes a gang give up its place, because its pods could not be created, it restarts, or it is
+    /// stopped. The gang is pending again, but is not placed before `not_before`, so that other
+    /// gangs go first; the later of this time and the gang's own `not_before` counts. Pods of it
+    /// that have been seen count until they are deleted.
     pub fn release_gang(&mut self, gang: &GangId, not_before: Option<Time>) {
         let Some(&at) = self.ids.get(gang) else {
             return;
@@ -221,7 +217,7 @@ impl Engine {
         self.wait(at);
     }
 
-    /// The gang has its place: the nodes are charged already, the quota is now.
+    /// Records that the gang is placed. The nodes are already charged, the quota is charged now.
     pub(super) fn settle_place(&mut self, at: GangIdx, way: &Way, groups: Vec<Runs>, since: Time) {
         let Some(state) = self.gangs.get(at.at()) else {
             return;
@@ -249,7 +245,7 @@ impl Engine {
         self.put_in_place(at, placed);
     }
 
-    /// Its pods are no longer known by their names.
+    /// Forgets the pod names of a gang.
     pub(super) fn leave_families(&mut self, at: GangIdx, gang: &Gang) {
         for (number, group) in gang.groups.iter().enumerate() {
             let family = format!("{}/{}", gang.id.namespace(), group.pod_prefix);
@@ -262,7 +258,7 @@ impl Engine {
         }
     }
 
-    /// Takes its place from a gang that has one, or for which one is kept.
+    /// Removes a gang from its place, or from the place that is kept for it.
     pub(super) fn unplace(&mut self, at: GangIdx) {
         self.give_keep_back(at);
         let Some(placed) = self.take_out(at) else {
@@ -313,12 +309,12 @@ impl Engine {
         }
     }
 
-    /// Takes the charge of a gang back, if there is one; returns it.
+    /// Discharges a gang, if it is charged, and returns the charge.
     pub(super) fn give_quota_back(&mut self, queue: &QueueName, at: GangIdx) -> Demand {
         self.forgo_draws(at);
         let root = self.queues.root(queue);
         let demand = self.queues.discharge(queue, at);
-        // One that leaves has been discharged, and held this until now.
+        // A leaving gang was discharged before, and held this until now.
         let left = self.queues.has_left(at).unwrap_or_default();
         for (what, amount) in demand.iter().chain(left.iter()) {
             self.parking
@@ -327,8 +323,8 @@ impl Engine {
         demand
     }
 
-    /// One owner less. What is freed may be numbered anew, so nothing that is
-    /// remembered by number may outlive it.
+    /// Removes an owner of a shape. Its numbers may be reused, so nothing that is cached by number
+    /// may outlive it.
     pub(super) fn drop_shape(&mut self, shape: &Shape) {
         self.catalog.release_shape(shape);
         self.refusals.clear();

@@ -1,4 +1,4 @@
-//! For whom room is kept, from when on and where.
+//! Heads: the gangs that room is reserved for, when they start, and on which nodes.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -18,23 +18,23 @@ use crate::quota::Order;
 use crate::state::{GangIdx, Shape};
 use crate::time::Time;
 
-/// Gangs whose start is worked out in vain before heads are looked for no further:
-/// each costs a look at all that runs. Equal ones cost one together.
+/// Gangs without a possible start that are tried before the search for heads stops, because each of
+/// them costs a look at all running gangs. Equal gangs count once.
 const HOPELESS: usize = 32;
-/// Gangs at most that are passed over because another like them has no hope.
+/// Gangs that are skipped at most because an equal gang has no possible start.
 const PASSED: usize = 1024;
 /// Heads at most.
 const HEADS: usize = 64;
 
-/// Who may be head of a pool, if nobody before it is.
+/// A gang that may become head of a pool, if no gang before it does.
 struct Front {
     key: OrderKey,
     candidate: Candidate,
     pool: Pool,
 }
 
-/// The first of each pool by queue, and who turned out to have no hope: those after
-/// them are the first then. The last in a list is the first in order.
+/// The first gang of each pool by queue, and the gangs without a possible start, for which the next
+/// gang of the pool stands in. The last entry of a list is the first in order.
 #[derive(Default)]
 struct Fronts {
     by_queue: BTreeMap<QueueName, Vec<Front>>,
@@ -45,7 +45,7 @@ struct Fronts {
 impl Fronts {
     fn insert(&mut self, queue: &QueueName, front: Front) {
         let line = self.by_queue.entry(queue.clone()).or_default();
-        // Of ways of a gang the best is the first.
+        // The best flavor assignment of a gang is its first.
         let rank = |f: &Front| (f.key.clone(), f.candidate.way);
         let here = rank(&front);
         let at = line.partition_point(|f| rank(f) > here);
@@ -62,7 +62,8 @@ impl Fronts {
 }
 
 impl Engine {
-    /// Whether anybody who waits for room may go before a gang.
+    /// True if a gang that waits for room may come before this one. With many queues the answer is
+    /// true without a search.
     pub(super) fn somebody_goes_before(&mut self, gang: &Gang, way: &Way) -> bool {
         let queues: Vec<QueueName> = self.backfill.blocked.queues().take(16).cloned().collect();
         if queues.len() == 16 {
@@ -82,7 +83,7 @@ impl Engine {
         })
     }
 
-    /// Makes heads and reservations those of now. Says whether they are others.
+    /// Computes heads and reservations again. Returns true if they have changed.
     pub(super) fn renew_heads(&mut self) -> bool {
         self.backfill.stale = false;
         self.backfill.outdated = false;
@@ -104,8 +105,7 @@ impl Engine {
         !same
     }
 
-    /// Queues take turns with the first of each pool that waits for room, and may
-    /// ever have it.
+    /// Queues take turns with the first gang of each pool that waits for room and may ever get it.
     fn find_heads(&mut self) {
         let mut order = Order::default();
         let mut fronts = Fronts::default();
@@ -139,7 +139,7 @@ impl Engine {
         }
     }
 
-    /// The first in a pool is its head, or who comes after it in its place.
+    /// Makes the first gang in a pool its head, or brings the next one forward.
     fn try_front(
         &mut self,
         front: Front,
@@ -152,7 +152,7 @@ impl Engine {
             candidate,
             pool,
         } = front;
-        // For whom room is kept in one of its ways needs none in another.
+        // A gang that room is reserved for with one flavor assignment needs none with another.
         let mut heads = self.backfill.heads.iter();
         if heads.any(|head| head.at == candidate.gang) {
             self.bring_forward(fronts, queue, pool, Some(&key));
@@ -167,12 +167,13 @@ impl Engine {
                 fronts.hopeless.insert((shape, strategy));
                 self.bring_forward(fronts, queue, pool, Some(&key));
             }
-            // All of its pool have these nodes.
+            // All gangs of the pool may use these nodes, so none of them becomes head.
             None => {}
         }
     }
 
-    /// The next of a pool for whom there is quota and who is not known to have no hope.
+    /// Brings forward the next gang of a pool that has quota and is not known to have no possible
+    /// start.
     fn bring_forward(
         &mut self,
         fronts: &mut Fronts,
@@ -202,7 +203,7 @@ impl Engine {
         }
     }
 
-    /// What decides whether a candidate has any hope.
+    /// The properties that decide if a candidate has a possible start.
     fn kind_of(&self, candidate: Candidate) -> Option<(Arc<Shape>, Strategy)> {
         let state = self.state(candidate.gang)?;
         let ways = state.ways.as_ref()?.ways.as_ref().ok()?;
@@ -210,8 +211,8 @@ impl Engine {
         Some((Arc::clone(&way.shape), state.gang.strategy))
     }
 
-    /// Whether a candidate has quota, beside what is reserved in its queue. However
-    /// short that is: who is a head must not hang on the clock.
+    /// True if a candidate has quota, besides what is reserved in its queue. A short runtime is no
+    /// exception here, because the choice of heads must not depend on the time.
     fn there_is_quota(&mut self, queue: &QueueName, key: &OrderKey, candidate: Candidate) -> bool {
         let ways = self
             .gangs
@@ -245,7 +246,7 @@ impl Engine {
         }
     }
 
-    /// The candidate as a head. None: another head has nodes that it may use.
+    /// Makes the candidate a head. None: another head has nodes that it may use.
     fn head(
         &mut self,
         key: OrderKey,
@@ -292,7 +293,7 @@ impl Engine {
             .iter()
             .filter(others_of)
             .filter_map(leaver);
-        // Of those whose end is not known, pods that are on the way out come first.
+        // Among leavers without a known end, terminating pods come first.
         let ends = first.chain(in_order(others.iter().cloned(), ends));
         let mut planner = Planner {
             nodes: &mut self.nodes,
@@ -315,5 +316,5 @@ impl Engine {
     }
 }
 
-/// A gang for which there would be no place even if all gangs ended.
+/// A gang that would not fit even if all gangs ended.
 struct Hopeless(Arc<Shape>, Strategy);

@@ -1,4 +1,4 @@
-//! Choices of flavors that are left out where a gang has too many ways.
+//! Drops flavor choices that can never work, for gangs with too many flavor assignments.
 
 use super::Engine;
 use crate::explain::never_holds;
@@ -6,12 +6,13 @@ use crate::gang::Gang;
 use crate::queueing::Choice;
 
 impl Engine {
-    /// Leaves out the choices in which a group alone could never start, as quotas
-    /// and nodes are: then most others may be tried together. Where a group has no
-    /// other, its first stays, to tell why. Says whether each has one with hope.
+    /// Drops choices with which a group alone could never start, given quotas and nodes, so that
+    /// most of the remaining combinations can be tried. A group that would have no choice left
+    /// keeps its first, for the explanation. Returns true if each group has a choice that might
+    /// work.
     ///
-    /// Costs a look at the kinds of nodes for each choice of each group, so it is for
-    /// gangs with too many ways only.
+    /// Looks at the kinds of nodes for each choice of each group, so it is used only for gangs with
+    /// too many flavor assignments.
     pub(super) fn drop_hopeless(&mut self, gang: &Gang, choices: &mut [Vec<Choice>]) -> bool {
         let mut hope = true;
         for (number, choices) in choices.iter_mut().enumerate() {

@@ -1,4 +1,4 @@
-//! Limits beside the quota of queues.
+//! Limits outside queue quota.
 
 use std::sync::Arc;
 
@@ -12,14 +12,14 @@ use crate::quota::Demand;
 use crate::state::GangIdx;
 
 impl Engine {
-    /// What gangs hold of each limit of which they hold anything, in base units; of
-    /// limits of how many wait, how many do. A gang is charged whole.
+    /// Usage of each limit that has any, in base units; for limits on pending gangs, their number.
+    /// A gang is charged as a whole.
     pub fn limits(&self) -> impl Iterator<Item = (&LimitName, i128)> {
         self.limits.used().chain(self.lines.lengths())
     }
 
-    /// What a gang is charged to its queue, by flavor and resource, in base units, for the place
-    /// that it has or that is kept for it. None: it holds no quota, since it waits or leaves.
+    /// The charge of a gang to its queue, by flavor and resource, in base units, for its place or
+    /// the place that is kept for it. None: it holds no quota, because it is pending or leaving.
     #[must_use]
     pub fn charge(&self, gang: &GangId) -> Option<Vec<(FlavorName, ResourceName, i128)>> {
         let at = *self.ids.get(gang)?;
@@ -37,8 +37,8 @@ impl Engine {
         Some(named.collect())
     }
 
-    /// A gang draws on these from now on, whether it waits or has its place. Nothing happens
-    /// to one that is not known.
+    /// Sets the limits that a gang draws on, pending or placed. Does nothing if the gang is not
+    /// known.
     pub fn apply_draws(&mut self, gang: &GangId, draws: Vec<Draw>) {
         let Some(&at) = self.ids.get(gang) else {
             return;
@@ -52,40 +52,40 @@ impl Engine {
         }
     }
 
-    /// No gang that draws on the limit starts before [`Self::open_limit`], whatever is held of it.
-    /// Gangs that have a place keep it.
+    /// Closes a limit: no gang that draws on it starts before [`Self::open_limit`], whatever is
+    /// used of it. Placed gangs stay.
     pub fn close_limit(&mut self, limit: LimitName, closure: Closure) {
         if self.limits.close(limit.clone(), closure) {
             self.parking.raise(&Signal::Gate(limit), 1);
         }
     }
 
-    /// Gangs that draw on the limit may start again.
+    /// Opens a limit again.
     pub fn open_limit(&mut self, limit: &LimitName) {
         if self.limits.open(limit) {
             self.parking.raise(&Signal::Gate(limit.clone()), 1);
         }
     }
 
-    /// Limits that are closed, by name.
+    /// The closed limits, by name.
     pub fn closed_limits(&self) -> impl Iterator<Item = (&LimitName, &Closure)> {
         self.limits.closed()
     }
 
-    /// Whether the limits that a gang draws on have room for what it would be charged.
+    /// Checks that the limits that a gang draws on have room for its charge.
     pub(super) fn may_draw(&self, gang: &Gang, demand: &Demand) -> Result<(), Box<Blocked>> {
         let named = |at| Some(self.state(at)?.gang.id.clone());
         let names = (&self.catalog, self.queues.flavors());
         self.limits.admit(gang, demand, names, named)
     }
 
-    /// Adds to `wake` what would make a limit the reason.
+    /// Adds the signals to `wake` that could make a limit the reason.
     pub(super) fn watch_draws(&self, gang: &Gang, demand: &Demand, wake: &mut Wake) {
         let names = (&self.catalog, self.queues.flavors());
         self.limits.watch(gang, demand, names, wake);
     }
 
-    /// Charges a gang, as it is placed, to the limits that it draws on now.
+    /// Charges a gang, as it was placed, to the limits that it draws on now.
     pub(super) fn draw(&mut self, at: GangIdx, placed: &Gang, demand: &Demand) {
         let Some(state) = self.gangs.get(at.at()) else {
             return;
@@ -96,15 +96,15 @@ impl Engine {
         self.tell_all(taken);
     }
 
-    /// Takes that back, if a gang is charged.
+    /// Releases that charge, if there is one.
     pub(super) fn forgo_draws(&mut self, at: GangIdx) {
         let mut freed = self.limits.discharge(at);
         freed.extend(self.limits.has_left(at));
         self.tell_all(freed);
     }
 
-    /// A gang that has its place, or for which one is kept, draws on other limits from
-    /// now on.
+    /// Charges a gang again after its limits have changed: one that is placed or for which a place
+    /// is kept.
     pub(super) fn draw_again(&mut self, at: GangIdx) {
         let gang = match (self.state(at).map(|s| &s.stage), self.keeps.get(at)) {
             (Some(Stage::Placed(placed)), _) => Arc::clone(&placed.gang),
@@ -122,7 +122,7 @@ impl Engine {
         }
     }
 
-    /// The same of one that is leaving.
+    /// Does the same for a leaving gang.
     fn draw_until_it_has_left(&mut self, at: GangIdx, placed: &Gang) {
         let Some(state) = self.gangs.get(at.at()) else {
             return;

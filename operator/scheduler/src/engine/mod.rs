@@ -58,24 +58,22 @@ use withdrawing::CyclePlacements;
 
 /// The scheduling engine: a state machine over plain data.
 ///
-/// Feed it what is there by `apply_*` and `delete_*`, in any order and as often
-/// as you like: what is applied twice changes nothing. Ask [`Engine::cycle`]
-/// what is to be done.
+/// Report the state of the cluster with `apply_*` and `delete_*`, in any order and as often as you
+/// like: applying the same twice changes nothing. [`Engine::cycle`] returns what to do.
 ///
-/// # What counts as used
+/// # Usage
 ///
-/// Every pod counts once. A gang that gets its place is charged at once: its
-/// pods are *assumed*. [`Engine::apply_pod`] of the same key confirms one: from
-/// then on what has been seen counts, node and request. [`Engine::delete_pod`]
-/// frees what was seen. Giving up a gang ([`Engine::release_gang`],
-/// [`Engine::delete_gang`]) frees what is still assumed; pods that have been
-/// seen count until they are gone, since a terminating pod holds its devices. Where a
-/// place is kept ([`Engine::keep_gang`]), its room counts after that too. The quota and limits
-/// of a gang that is gone ([`Engine::retire_gang`]) are held until the last of these is.
+/// Every pod counts once. A gang that is placed is charged at once: its pods are *assumed*.
+/// [`Engine::apply_pod`] with the same key confirms a pod: from then on the reported node and
+/// request count. [`Engine::delete_pod`] frees a confirmed pod. Giving up a gang
+/// ([`Engine::release_gang`], [`Engine::delete_gang`]) frees the pods that are still assumed.
+/// Confirmed pods count until they are gone, because a terminating pod holds its devices. A kept
+/// place ([`Engine::keep_gang`]) counts even after that. The quota and limits of a deleted gang
+/// ([`Engine::retire_gang`]) stay charged until its last pod is gone.
 ///
-/// A pod that was there before the gang was placed, under the key of one of its
-/// pods, does not confirm: both count until it is deleted. So a pod that is
-/// replaced by another of its name must be deleted before the other is applied.
+/// A pod that existed before the gang was placed, under the key of one of its pods, does not
+/// confirm: both count until it is deleted. So a pod that is replaced by another of the same name
+/// must be deleted before the new one is applied.
 #[derive(Debug)]
 pub struct Engine {
     catalog: Catalog,
@@ -86,7 +84,7 @@ pub struct Engine {
     lines: Lines,
     gangs: Roster,
     ids: BTreeMap<GangId, GangIdx>,
-    /// Placed groups by `namespace/pod_prefix`: whose pod a pod is.
+    /// Placed groups by `namespace/pod_prefix`, to find the gang of a pod.
     families: HashMap<String, SmallVec<[(GangIdx, usize); 1]>>,
     waiting: Waiting,
     parking: Parking,
@@ -94,18 +92,18 @@ pub struct Engine {
     packing: Packing,
     backfill: Backfill,
     placed: usize,
-    /// Gangs that follow others, who have not left yet.
+    /// Gangs that are placed once their victims have left.
     nominated: BTreeSet<GangIdx>,
     departures: Departures,
     stopping: Stopping,
     keeps: Keeps,
     /// Empty between cycles.
     cycle_placements: CyclePlacements,
-    /// The latest time that the engine was told.
+    /// The latest time that the engine was given.
     now: Time,
-    /// Which state of queues and flavors it is: what was worked out in another is worked out anew.
+    /// The version of queues and flavors. Results from another version are computed again.
     config: u64,
-    /// The nodes have changed since shares were last measured by what they have.
+    /// Node capacity has changed since shares were last measured.
     capacity_changed: bool,
 }
 
@@ -115,30 +113,30 @@ impl Default for Engine {
     }
 }
 
-/// A gang and where it is.
+/// A gang and its stage.
 #[derive(Debug)]
 struct GangState {
     gang: Arc<Gang>,
     shape: Arc<Shape>,
-    /// None: not worked out yet.
+    /// None: not computed yet.
     ways: Option<KnownWays>,
     /// The back-off of the last release.
     not_before: Option<Time>,
-    /// It had to leave its place for another, or since its queue was drained.
+    /// It was preempted by another gang, or because its queue was drained.
     preempted: bool,
     /// It has lost its place, and is not tried before it is applied again.
     idle: bool,
-    /// The reason that a cycle last told.
+    /// The reason that a cycle last reported.
     told: Option<WaitReason>,
     stage: Stage,
 }
 
 #[derive(Debug)]
 enum Stage {
-    /// Why, when it was last looked at.
+    /// Pending, with the explanation of the last try.
     Waiting(Option<Certificate>),
     Placed(Box<Placed>),
-    /// It is gone, but for so many pods that still stop, and are to be gone by then.
+    /// The gang is deleted, but this many of its pods still stop; they should be gone at `by`.
     Stopping {
         pods: u32,
         by: Time,
@@ -146,13 +144,13 @@ enum Stage {
 }
 
 impl Engine {
-    /// An engine that knows of nothing.
+    /// An engine without any cluster state.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// An engine that forgets usage in another time than 7 days.
+    /// An engine with another half-life of usage than 7 days.
     #[must_use]
     pub fn with_decay(decay: Decay) -> Self {
         let catalog = Catalog::default();
@@ -183,11 +181,10 @@ impl Engine {
         }
     }
 
-    /// Why a gang waits, as of when it was last looked at. It is looked at again
-    /// when something changes that could let it start or changes the reason, so
-    /// the reason is that of now while the numbers may be older; for those of
-    /// now see [`Engine::explain`]. None where it does not wait, or no cycle has
-    /// looked at it yet.
+    /// The explanation of a pending gang, as of its last try. The gang is tried again when
+    /// something changes that could let it start or changes the reason. So the reason is current,
+    /// but its numbers may be older; for current numbers see [`Engine::explain`]. None: the gang is
+    /// not pending, or no cycle has tried it yet.
     #[must_use]
     pub fn certificate(&self, gang: &GangId) -> Option<&Certificate> {
         match &self.state(*self.ids.get(gang)?)?.stage {
@@ -196,15 +193,15 @@ impl Engine {
         }
     }
 
-    /// The place of a waiting gang in the order of its queue: 1 is the first.
-    /// Costs as much as there are gangs before it.
+    /// The position of a pending gang in its queue, from 1. The cost is linear in the gangs before
+    /// it.
     #[must_use]
     pub fn position(&self, gang: &GangId) -> Option<usize> {
         self.waiting
             .position(&self.state(*self.ids.get(gang)?)?.gang)
     }
 
-    /// Where the pods of a placed gang go.
+    /// The placement of a placed gang.
     #[must_use]
     pub fn placement(&self, gang: &GangId) -> Option<Placement> {
         match &self.state(*self.ids.get(gang)?)?.stage {
@@ -220,8 +217,8 @@ impl Engine {
         self.nodes.domain_labels(level, node)
     }
 
-    /// The flavors that a placed gang is charged to: of each of its task groups, by
-    /// resource. A group whose queue offers what the nodes have is charged to none.
+    /// The flavors that a placed gang is charged to, by task group and resource. A group whose
+    /// queue offers what the nodes have is charged to none.
     #[must_use]
     pub fn flavors(&self, gang: &GangId) -> Option<Vec<GroupFlavors>> {
         let Stage::Placed(placed) = &self.state(*self.ids.get(gang)?)?.stage else {
@@ -230,8 +227,8 @@ impl Engine {
         Some(placed::given(&placed.gang, &placed.choices))
     }
 
-    /// What is free on a node of each resource that it lists, in base units;
-    /// negative where it shrank below what is used. None where there is no such node.
+    /// Free amount of each resource that a node lists, in base units; negative if the node shrank
+    /// below its usage. None: there is no such node.
     #[must_use]
     pub fn free(&self, node: &NodeName) -> Option<BTreeMap<ResourceName, i64>> {
         let at = self.nodes.find(node)?;
@@ -244,8 +241,8 @@ impl Engine {
         )
     }
 
-    /// What placed gangs hold of a queue's quota, in base units; a gang is
-    /// charged whole. Empty where none holds any.
+    /// Units of a queue's quota that placed gangs hold, by resource, in base units; a gang is
+    /// charged as a whole. Empty if no gang holds any.
     #[must_use]
     pub fn queue_usage(&self, queue: &QueueName) -> BTreeMap<ResourceName, i128> {
         self.queues
@@ -255,8 +252,8 @@ impl Engine {
             .collect()
     }
 
-    /// How many gangs of each queue wait and hold a place; what is surplus is not
-    /// counted. Queues that no gang waits in or holds anything of are left out.
+    /// The numbers of pending and placed gangs of each queue, without surplus. Queues without
+    /// either are left out.
     #[must_use]
     pub fn queue_counts(&self) -> BTreeMap<QueueName, QueueCounts> {
         let mut counts: BTreeMap<QueueName, QueueCounts> = BTreeMap::new();
@@ -268,7 +265,7 @@ impl Engine {
             counts.entry(queue.clone()).or_default().admitted = admitted;
         }
         for (_, keep) in self.keeps.iter().filter(|(_, keep)| !keep.gang.surplus) {
-            // It is charged, and has no place.
+            // A gang with a kept place is charged, but not placed.
             if let Some(counts) = counts.get_mut(&keep.gang.queue) {
                 counts.admitted = counts.admitted.saturating_sub(1);
             }
@@ -277,7 +274,7 @@ impl Engine {
         counts
     }
 
-    /// The gangs that wait, by name.
+    /// The pending gangs, by name.
     pub fn waiting(&self) -> impl Iterator<Item = &GangId> {
         let waits = |at: &GangIdx| {
             let state = self.state(*at);
@@ -287,27 +284,26 @@ impl Engine {
         all.filter(move |(_, at)| waits(at)).map(|(id, _)| id)
     }
 
-    /// How many gangs wait.
+    /// The number of pending gangs.
     #[must_use]
     pub fn waiting_gangs(&self) -> usize {
         self.waiting.count()
     }
 
-    /// How many gangs have their place.
+    /// The number of placed gangs.
     #[must_use]
     pub fn placed_gangs(&self) -> usize {
         self.placed
     }
 
-    /// How many pods have been seen.
+    /// The number of known pods.
     #[must_use]
     pub fn pods(&self) -> usize {
         self.pods.len()
     }
 
-    /// The next time at which a cycle is worth running though nothing has been
-    /// applied or deleted: the end of the first back-off, when something is past its
-    /// end that a reservation counts on, or when a place has been kept long enough.
+    /// The next time at which a cycle is worth running without any change: when the first back-off
+    /// ends, when a gang is past an end that a reservation relies on, or when a kept place ends.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Time> {
         let alarm = self.parking.next_alarm();
@@ -315,15 +311,15 @@ impl Engine {
         times.into_iter().flatten().min()
     }
 
-    /// What has been learned about the tasks that come, from every gang that was
-    /// applied and is not surplus: packing keeps nodes useful for the likes of them.
+    /// The history from which packing has learned: every gang that was applied, except surplus.
+    /// Packing keeps nodes useful for similar gangs.
     #[must_use]
     pub fn history(&self) -> History {
         self.packing.export(&self.catalog)
     }
 
-    /// Takes what another engine has learned in the place of what this one has:
-    /// with the same cluster and gangs it then decides the same.
+    /// Replaces what packing has learned by the history of another engine. With the same cluster
+    /// and gangs it then makes the same decisions.
     pub fn restore_history(&mut self, history: &History) {
         self.packing.restore(&mut self.catalog, history);
         self.refusals.clear();
@@ -345,14 +341,14 @@ impl Engine {
         }
     }
 
-    /// Charges pods to a node, and tells whoever waits for that.
+    /// Charges pods to a node, and wakes the gangs that wait for that.
     fn take(&mut self, node: NodeIdx, demand: &[(ResourceIdx, i64)], pods: u32, held: bool) {
         self.nodes.know_shares(&self.catalog);
         self.nodes.charge(node, demand, i64::from(pods), held);
         self.tell(demand, pods, Signal::Taken);
     }
 
-    /// Takes the charge of pods back, and tells whoever waits for that.
+    /// Releases the charge of pods, and wakes the gangs that wait for that.
     fn give(&mut self, node: NodeIdx, demand: &[(ResourceIdx, i64)], pods: u32, held: bool) {
         let times = i64::from(pods).saturating_neg();
         self.nodes.charge(node, demand, times, held);
@@ -371,7 +367,7 @@ impl Engine {
         self.raise(demand.iter().map(|(r, need)| (*r, all(*need))), signal);
     }
 
-    /// So much of resources has been taken, or freed.
+    /// Raises the counters of resources that have been taken or freed.
     fn raise(
         &mut self,
         amounts: impl Iterator<Item = (ResourceIdx, i128)>,
@@ -385,14 +381,14 @@ impl Engine {
         }
     }
 
-    /// The group and index that a pod has in a placed gang: one that is still
-    /// assumed where several gangs claim the name.
+    /// The gang, group and index of a pod of a placed gang. If several gangs claim the name, one in
+    /// which the pod is still assumed.
     fn owner(&self, pod: &PodKey) -> Option<(GangIdx, usize, u32)> {
         let (family, digits) = pod.as_str().rsplit_once('-')?;
         let canonical = digits == "0" || !digits.starts_with(['0', '+']);
         let number: u32 = digits.parse().ok().filter(|_| canonical)?;
         let claims = self.families.get(family)?;
-        // Whose it is, and whether it is assumed.
+        // The owner, and if the pod is assumed.
         let claim = |(gang, group): &(GangIdx, usize)| {
             let Stage::Placed(placed) = &self.state(*gang)?.stage else {
                 return None;

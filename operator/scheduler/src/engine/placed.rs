@@ -1,4 +1,4 @@
-//! A gang that has its place.
+//! A placed gang.
 
 use std::sync::Arc;
 
@@ -14,37 +14,35 @@ use crate::quota::Demand;
 use crate::state::{DemandIdx, NodeIdx, Nodes, Pods, Shape};
 use crate::time::Time;
 
-/// A gang as it was placed, where its pods go, and which of them are assumed:
-/// charged to their node because they are planned there, not because they have
-/// been seen.
+/// A gang as it was placed, with its placement, and which of its pods are assumed: charged to their
+/// node because they are planned there, not because they have been seen.
 #[derive(Debug)]
 pub(crate) struct Placed {
     pub(crate) gang: Arc<Gang>,
     pub(crate) shape: Arc<Shape>,
-    /// The flavors that it is charged to, by task group; empty where its queue
-    /// offers none.
+    /// The flavors that it is charged to, by task group; empty if its queue offers none.
     pub(crate) choices: Vec<Choice>,
-    /// When it got its place.
+    /// When it was placed.
     pub(crate) since: Time,
     pub(crate) standing: Standing,
-    /// When its work was last safe, as it was told.
+    /// When it last saved its work, as reported.
     pub(crate) checkpoint: Option<Time>,
-    /// It is no victim before this time, whatever else holds.
+    /// It cannot be a victim before this time, whatever its minimum runtime says.
     pub(crate) protected: Option<Time>,
-    /// In the order of the gang's.
+    /// In the order of the gang's groups.
     pub(crate) groups: Vec<PlacedGroup>,
 }
 
-/// What a placed gang's place is to it.
+/// The state of a placed gang.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// Its pods are there or are being created.
+    /// Its pods exist or are being created.
     #[default]
     Settled,
-    /// Nobody else is put there, and its pods come when its nodes and its quota are free.
+    /// Its place is reserved, and its pods are created once its nodes and quota are free.
     Nominated,
-    /// It is leaving: it holds its nodes until its pods are gone, and its quota, which
-    /// others plan with by then; this is what it was charged, and since when it leaves.
+    /// It is leaving. It holds its nodes until its pods are gone, and its former charge `charged`,
+    /// with which other gangs already plan.
     Leaving { charged: Demand, since: Time },
 }
 
@@ -53,7 +51,7 @@ impl Standing {
         self.charged().is_some()
     }
 
-    /// Of one that leaves: what it was charged, and since when it leaves.
+    /// For a leaving gang: what it was charged, and since when it leaves.
     pub(crate) fn charged(&self) -> Option<(&Demand, Time)> {
         match self {
             Self::Leaving { charged, since } => Some((charged, *since)),
@@ -62,7 +60,7 @@ impl Standing {
     }
 }
 
-/// What so many pods hold of a node, each of them that.
+/// Usage of a node by equal pods of a gang.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Part {
     pub(crate) node: NodeIdx,
@@ -70,14 +68,14 @@ pub(crate) struct Part {
     pub(crate) pods: u32,
 }
 
-/// One task group of it.
+/// One task group of a placed gang.
 #[derive(Debug, Default)]
 pub(crate) struct PlacedGroup {
     runs: Runs,
     /// For each run, the index after its last pod.
     ends: Vec<u32>,
     assumed: FixedBitSet,
-    /// Pods that do not hold what was planned where it was planned (any more).
+    /// Pods that do not hold what was planned for them, where it was planned.
     gone: FixedBitSet,
 }
 
@@ -102,7 +100,7 @@ impl PlacedGroup {
         }
     }
 
-    /// Nodes with how many pods go onto each, in the order of the indexes.
+    /// Nodes with the number of pods on each, in the order of the indexes.
     pub(crate) fn runs(&self) -> &Runs {
         &self.runs
     }
@@ -122,7 +120,7 @@ impl PlacedGroup {
         self.assumed.contains(index as usize)
     }
 
-    /// The pod is assumed again. Gives its node.
+    /// Assumes the pod again. Returns its node.
     pub(crate) fn assume(&mut self, index: u32) -> Option<NodeIdx> {
         let node = self.node(index)?;
         self.assumed.set(index as usize, true);
@@ -130,7 +128,7 @@ impl PlacedGroup {
         Some(node)
     }
 
-    /// The pod is no longer assumed. Says whether it was.
+    /// Ends the assumption of a pod. Returns true if it was assumed.
     pub(crate) fn settle(&mut self, index: u32) -> bool {
         let was = self.is_assumed(index);
         if was {
@@ -149,7 +147,7 @@ impl PlacedGroup {
         (0..self.count()).filter(|index| !self.is_assumed(*index))
     }
 
-    /// The pod holds what was planned where it was planned, or does not.
+    /// Records if the pod holds what was planned, where it was planned.
     pub(crate) fn set_there(&mut self, index: u32, there: bool) {
         if there != self.gone.contains(index as usize) {
             return;
@@ -160,7 +158,7 @@ impl PlacedGroup {
         }
     }
 
-    /// Nodes with how many pods hold there what was planned.
+    /// Nodes with the number of pods that hold there what was planned.
     pub(crate) fn there(&self) -> impl Iterator<Item = (NodeIdx, u32)> {
         let mut from = 0_u32;
         let runs = self.runs.iter().zip(&self.ends);
@@ -174,7 +172,7 @@ impl PlacedGroup {
         there.filter(|(_, pods)| *pods > 0)
     }
 
-    /// Nodes with how many assumed pods are on each.
+    /// Nodes with the number of assumed pods on each.
     pub(crate) fn assumed(&self) -> Runs {
         let mut from = 0_u32;
         self.runs
@@ -190,7 +188,7 @@ impl PlacedGroup {
     }
 }
 
-/// A place as the outside knows it.
+/// The placement with names.
 pub(crate) fn placement<'r>(
     nodes: &Nodes,
     gang: &Gang,
@@ -220,12 +218,12 @@ pub(crate) fn given(gang: &Gang, choices: &[Choice]) -> Vec<GroupFlavors> {
 }
 
 impl Placed {
-    /// Where its pods go.
+    /// The placement of the gang.
     pub(crate) fn placement(&self, nodes: &Nodes) -> Placement {
         placement(nodes, &self.gang, self.groups.iter().map(PlacedGroup::runs))
     }
 
-    /// What would be lost with it.
+    /// The loss if the gang became a victim.
     pub(crate) fn stake(&self) -> Stake {
         let devices = self.shape.groups.iter().map(|group| {
             let each = group.device.map_or(1, |device| group.need(device).max(1));
@@ -240,14 +238,14 @@ impl Placed {
         }
     }
 
-    /// Whether pods of it do not hold what was planned where it was planned.
+    /// True if some pods do not hold what was planned, where it was planned.
     pub(crate) fn is_scattered(&self) -> bool {
         self.groups
             .iter()
             .any(|group| group.gone().next().is_some())
     }
 
-    /// What its pods hold: where they were planned, and where they are instead.
+    /// Usage by its pods, on planned and other nodes.
     pub(crate) fn parts(&self, pods: &Pods) -> SmallVec<[Part; 1]> {
         let mut parts = SmallVec::new();
         for (shape, group) in self.shape.groups.iter().zip(&self.groups) {

@@ -1,4 +1,4 @@
-//! For whom quota is kept, and who must leave it to them.
+//! Quota heads: the gangs that quota is reserved for, and the gangs that must leave it to them.
 
 use super::ways::Way;
 use super::{Engine, Stage};
@@ -11,12 +11,12 @@ use crate::quota::{Demand, QueueIdx};
 use crate::state::GangIdx;
 use crate::time::Time;
 
-/// Owners below one root for whom who borrows is kept waiting: the first submitted of
-/// all. When one of them has started the next follows.
+/// Queues whose pending gang blocks borrowers under the same root, at most: those whose gangs were
+/// submitted first. When one of them has started, the next follows.
 const OWNERS: usize = 16;
 
 impl Engine {
-    /// The first gang of a queue that quota blocks.
+    /// The first gang of a queue that lacks quota.
     pub(super) fn quota_head(&mut self, queue: &QueueName) -> Option<&QuotaHead> {
         if !self.backfill.quota.contains_key(queue) {
             let (key, candidate) = self.backfill.blocked.first_for_quota(queue)?;
@@ -26,7 +26,7 @@ impl Engine {
             let (gang, demand) = self.candidate(candidate)?;
             let owns = self.queues.tree().lowest_with_nominal(leaf, &demand);
             let owns = owns.is_some();
-            // Those who leave give back to all.
+            // Leaving gangs give back to all queues.
             let leave = self.departures.has_gangs() || !self.stopping.is_empty();
             let ends = match owns || leave {
                 true => Some(&self.backfill.ends),
@@ -60,15 +60,15 @@ impl Engine {
         self.backfill.quota.get(queue)
     }
 
-    /// Checks that a gang leaves the quota that gangs before it wait for: in its queue,
-    /// and where it would borrow what is another's own. Surplus leaves it to all gangs; a
-    /// gang that has quota kept takes nothing from another. A gang that borrows nothing of
-    /// which the head of its queue is short need not leave quota to a head that waits for
-    /// other queues. `evicts`: other gangs would leave for it.
+    /// Checks that a gang leaves the quota that gangs before it wait for: in its queue, and where
+    /// it would borrow what another queue owns. Surplus leaves quota to all gangs. A gang that has
+    /// quota kept takes nothing from other gangs. A gang that borrows nothing of which the head of
+    /// its queue is short need not leave quota to a head that waits for other queues. `evicts`:
+    /// victims would leave for the gang.
     ///
     /// # Errors
     ///
-    /// It would make one later.
+    /// The gang would delay another one.
     pub(super) fn leave_quota(
         &mut self,
         gang: &Gang,
@@ -83,7 +83,7 @@ impl Engine {
             return Ok(());
         };
         let asks = (leaf, &way.demand);
-        // No gang leaves for one that might have to leave itself soon.
+        // No victim leaves for a gang that might have to leave itself soon.
         let stay = self.staying(gang, now);
         let preemptible = stay.preemptible && !evicts;
         let stay = Stay {
@@ -103,7 +103,7 @@ impl Engine {
         if self.is_within_nominal(gang, way) {
             return Ok(());
         }
-        // The owner need not be able to make it leave again.
+        // The owner may be unable to preempt the gang later.
         let stay = Stay {
             preemptible: false,
             ..stay
@@ -117,7 +117,7 @@ impl Engine {
                 return Err(self.quota_is_kept(head, way, &owner));
             }
         }
-        // So are those that wait for room, and would lose their quota meanwhile.
+        // Heads that wait for room would lose their quota meanwhile, so it is reserved too.
         let root = self.queues.root(&gang.queue);
         for number in self.heads_before(gang, way) {
             let Some(head) = self.backfill.heads.get(number) else {
@@ -157,7 +157,7 @@ impl Engine {
         })
     }
 
-    /// True if a gang stays within the nominal quota of its queue with some resource.
+    /// True if a gang stays within the nominal quota of its queue for some resource.
     pub(super) fn is_partly_within_nominal(&self, gang: &Gang, way: &Way) -> bool {
         let leaf = self.queues.leaf(&gang.queue).filter(|_| !gang.surplus);
         leaf.is_some_and(|leaf| {
@@ -170,9 +170,9 @@ impl Engine {
         })
     }
 
-    /// True if quota is kept from a gang for the head of another queue. The head asks for
-    /// no more than the quota of its queue, or of a queue above that, and the gang would
-    /// borrow from there. From surplus all quota is kept.
+    /// True if quota is reserved from a gang for the head of another queue. The head asks for no
+    /// more than the quota of its queue, or of a queue above it, and the gang would borrow from
+    /// there. All quota is reserved from surplus.
     fn is_kept_from(&self, gang: &Gang, way: &Way, (queue, demand): (QueueIdx, &Demand)) -> bool {
         let tree = self.queues.tree();
         let Some(leaf) = self.queues.leaf(&gang.queue).filter(|_| !gang.surplus) else {
@@ -184,7 +184,7 @@ impl Engine {
             })
     }
 
-    /// The queues below the root of a gang's whose head has quota kept from it.
+    /// The queues below the root of a gang's queue for whose head quota is reserved from it.
     fn owners(&mut self, gang: &Gang, way: &Way) -> Vec<QueueName> {
         let root = self.queues.root(&gang.queue);
         let queues = self.backfill.blocked.queues_for_quota();
@@ -207,7 +207,7 @@ impl Engine {
         owners.into_iter().map(|(_, queue)| queue).collect()
     }
 
-    /// A gang waits for nothing but the quota that is kept for the first of a queue.
+    /// The gang waits only for the quota that is reserved for the first gang of a queue.
     fn quota_is_kept(&self, head: &QuotaHead, way: &Way, queue: &QueueName) -> Box<Blocked> {
         let mut wake = super::beside::wake(way);
         wake.on(Signal::Queues, 1)

@@ -1,4 +1,4 @@
-//! What has just been refused, so that a thousand equal gangs cost one search.
+//! A cache of recent refusals, so that a thousand equal gangs cost one search.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -10,23 +10,23 @@ use crate::ids::GroupName;
 use crate::queueing::Blocked;
 use crate::state::Shape;
 
-/// Answers about shapes: good until capacity or a shape's names change, when
-/// they are cleared.
+/// Answers by shape. They are valid until capacity or the names of a shape change, and are cleared
+/// then.
 #[derive(Debug, Default)]
 pub(crate) struct Refusals {
     known: HashMap<(Arc<Shape>, Vec<GroupName>), Box<Blocked>>,
-    /// Those that fit, and not beside what these heads ask of them.
+    /// Shapes that fit, but not under these restrictions of heads.
     restrained: HashSet<(Arc<Shape>, Restraints)>,
-    /// What would make room for those that were asked about.
+    /// The change that would make room for shapes that were asked about.
     helps: HashMap<Arc<Shape>, Option<Arc<Change>>>,
-    /// Those that fit and do not start.
+    /// Shapes that fit but do not start.
     fitting: HashSet<Arc<Shape>>,
 }
 
 /// By number of the head.
 pub(super) type Restraints = Vec<(usize, Restraint)>;
 
-/// The names that a certificate may bear belong to the question.
+/// The group names that the explanation may contain are part of the key.
 fn names(gang: &Gang) -> Vec<GroupName> {
     if gang.groups.len() < 2 {
         return Vec::new();
@@ -70,7 +70,7 @@ impl Refusals {
         self.fitting.insert(Arc::clone(shape));
     }
 
-    /// The heads are others.
+    /// The heads have changed.
     pub(super) fn clear_restrained(&mut self) {
         self.restrained.clear();
     }

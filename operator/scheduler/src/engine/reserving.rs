@@ -1,4 +1,4 @@
-//! What is kept for whom: what is remembered of it, and what is told.
+//! Upkeep and reporting of reservations.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,19 +18,19 @@ use crate::state::GangIdx;
 use crate::time::Time;
 
 impl Engine {
-    /// What is kept for a gang that waits for room, as of the last cycle. None
-    /// where others go before it, or it does not wait for room.
+    /// The reservation of a gang that waits for room, as of the last cycle. None: other gangs come
+    /// before it, or it does not wait for room.
     #[must_use]
     pub fn reservation(&self, gang: &GangId) -> Option<Reservation> {
         self.backfill.told.get(gang).cloned()
     }
 
-    /// All that is kept, by gang, as of the last cycle.
+    /// All reservations by gang, as of the last cycle.
     pub fn reservations(&self) -> impl Iterator<Item = &Reservation> {
         self.backfill.told.values()
     }
 
-    /// What changes with time alone has changed.
+    /// Checks what may have changed by time alone.
     pub(super) fn check_reservations(&mut self) {
         let late = self.backfill.expires().is_some_and(|end| end <= self.now);
         if late || self.backfill.packing != self.packing.version() {
@@ -42,10 +42,10 @@ impl Engine {
             .retain(|_, head| head.first_end.is_none_or(|end| end >= now));
     }
 
-    /// A gang has its place from now on.
+    /// Records the end of a gang that is placed from now on.
     pub(super) fn starts_to_end(&mut self, at: GangIdx) {
         if let Some(keep) = self.keeps.get(at) {
-            // What is kept for it is free then at the latest.
+            // Its kept place becomes free at this time at the latest.
             let (id, queue) = (keep.gang.id.clone(), keep.gang.queue.clone());
             self.ends(at, &id, queue, Term::until(keep.until));
             return;
@@ -55,7 +55,7 @@ impl Engine {
             return;
         };
         let (id, queue) = (placed.gang.id.clone(), placed.gang.queue.clone());
-        // The runtime as it is known by now, in the queue that it was placed from.
+        // The runtime as it is known now, in the queue that the gang was placed from.
         let told = match placed.standing {
             Standing::Leaving { since, .. } => Some(since),
             Standing::Settled | Standing::Nominated => None,
@@ -75,18 +75,18 @@ impl Engine {
         self.backfill.quota.clear();
     }
 
-    /// A placed gang ends at another time than was known.
+    /// The known end of a placed gang has changed.
     pub(super) fn end_has_moved(&mut self, at: GangIdx) {
         self.starts_to_end(at);
         self.backfill.disturb();
         if let Some(Stage::Placed(placed)) = self.state(at).map(|state| &state.stage) {
-            // Who waits for quota that is reserved may have until later.
+            // A gang that waits for reserved quota may have longer now.
             let queue = placed.gang.queue.clone();
             self.parking.raise(&Signal::Head(queue), 1);
         }
     }
 
-    /// A gang has its place no longer.
+    /// Removes the end of a gang that is no longer placed.
     pub(super) fn has_ended(&mut self, at: GangIdx, id: &GangId, queue: &QueueName) {
         if let Some(ends) = self.backfill.ends_in.get_mut(queue) {
             ends.remove(at, id);
@@ -98,13 +98,13 @@ impl Engine {
         self.backfill.disturb();
     }
 
-    /// When a gang ends that has its place since then, as of now.
+    /// The end of a gang that has been placed since `since`, as of `now`.
     pub(crate) fn end(&self, gang: &Gang, since: Time, now: Time) -> Option<End> {
         self.term(&gang.queue, gang, since).end(now)
     }
 
-    /// How long gangs of a queue are thought to take that say nothing, as its
-    /// administrator sets it.
+    /// The assumed runtime of gangs of a queue that have none of their own, as configured by its
+    /// administrator.
     #[must_use]
     pub fn default_runtime(&self, queue: &QueueName) -> Option<Duration> {
         self.queues.config(queue)?.default_runtime
@@ -122,7 +122,7 @@ impl Engine {
         }
     }
 
-    /// Ends are known by the queues of now, as of now.
+    /// Updates the ends to the current queue configuration and time.
     pub(super) fn renew_ends(&mut self) {
         if self.backfill.config != self.config {
             self.backfill.config = self.config;
@@ -142,7 +142,7 @@ impl Engine {
         }
     }
 
-    /// A gang that waits is to be looked at again, or waits no longer.
+    /// A gang is due again, or no longer pending: it no longer counts as blocked.
     pub(super) fn forget_blocked(&mut self, at: GangIdx) {
         let was_first = self.backfill.blocked.remove(at);
         if was_first || self.backfill.heads.iter().any(|head| head.at == at) {
@@ -153,11 +153,11 @@ impl Engine {
         self.backfill.stale |= heads != self.backfill.quota.len();
     }
 
-    /// A gang goes on waiting: in each of its ways for what blocks it there.
+    /// Records what blocks a gang, for each of its flavor assignments.
     pub(super) fn note_blocked(&mut self, at: GangIdx, blocked: &Blocked) {
         let mut waits: SmallVec<[(Phase, usize); 2]> = blocked.waits().collect();
         waits.retain(|(phase, _)| *phase != Phase::Other);
-        // The first way is the best.
+        // The first assignment is the best.
         waits.sort_unstable_by_key(|(_, way)| *way);
         if waits.iter().all(|(phase, _)| *phase == Phase::Reserved) {
             self.forget_blocked(at);
@@ -170,7 +170,7 @@ impl Engine {
             return;
         };
         if gang.surplus {
-            // Nothing is kept for it.
+            // Surplus gets no reservation.
             self.forget_blocked(at);
             return;
         }
@@ -181,7 +181,7 @@ impl Engine {
                 now.add(*phase, *way, &chosen.shape);
             }
         }
-        // So is one that must evict nobody there.
+        // A gang that may not evict victims on reserved nodes counts as kept out too.
         now.is_kept_out |= waits.len() > 1 && blocked.wake.is_on(&Signal::Reservations);
         if self.backfill.blocked.get(at) == Some(&now) {
             return;
@@ -214,8 +214,8 @@ impl Engine {
         })
     }
 
-    /// Whether one gang goes before another: what is surplus after all others, in its
-    /// queue by its place there, else by whose turn it would be.
+    /// True if one gang comes before another: surplus after all other gangs, in one queue by its
+    /// order, between queues by whose turn it would be.
     pub(super) fn goes_before(
         &self,
         gang: &Gang,
@@ -243,8 +243,7 @@ impl Engine {
         order.first(self.queues.tree()) == Some(queue)
     }
 
-    /// A gang starts, and is not charged yet: what it takes may have been reserved
-    /// for those who come after it.
+    /// A gang starts and is not charged yet: it may take what was reserved for gangs behind it.
     pub(super) fn has_started(&mut self, at: GangIdx, gang: &Gang, way: &Way) {
         self.forget_blocked(at);
         self.backfill.outdated = true;
@@ -267,7 +266,7 @@ impl Engine {
         Some((Arc::clone(&self.state(candidate.gang)?.gang), demand))
     }
 
-    /// Heads that are new or have moved since they were last told.
+    /// Decisions for heads that are new or have moved since the last report.
     pub(super) fn tell_reservations(&mut self) -> Vec<Decision> {
         let told = std::mem::take(&mut self.backfill.told);
         let mut news = Vec::new();
@@ -290,8 +289,8 @@ impl Engine {
         news
     }
 
-    /// It is now, between cycles. Says whether the next cycle must work out anew
-    /// what is kept for whom: not everyone has been looked at.
+    /// Advances the time between cycles. Returns true if the next cycle must compute reservations
+    /// again, because not every gang has been tried.
     pub(super) fn look_again(&mut self, now: Time) -> bool {
         self.advance(now);
         self.check_reservations();

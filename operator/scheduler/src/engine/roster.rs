@@ -1,4 +1,4 @@
-//! All gangs by number, and what those who want room read of each.
+//! All gangs by number, and the facts that preemptors read of each.
 
 use super::GangState;
 use super::Stage;
@@ -7,25 +7,25 @@ use super::preempt::Card;
 use crate::ids::GangId;
 use crate::state::{GangIdx, Pods, Slots};
 
-/// All gangs. Whoever wants room reads of thousands of placed gangs a few numbers
-/// each: these are kept side by side, from when they are first read until the gang
-/// may have changed, that is, until someone gets it to change it.
+/// All gangs. A preemptor reads a few numbers of thousands of placed gangs, so these are stored
+/// side by side. They are cached from the first read until the gang may have changed, that is,
+/// until it is borrowed mutably.
 #[derive(Debug, Default)]
 pub(super) struct Roster {
     gangs: Slots<GangState>,
     /// By number of the gang, as far as they have been read.
     cards: Vec<Known>,
-    /// Of which gangs pods are not where they were planned: those pods may move
-    /// without their gang.
+    /// Gangs with pods that are not where they were planned: these pods may move while the gang
+    /// does not change.
     scattered: Vec<GangIdx>,
 }
 
 #[derive(Debug, Default)]
 enum Known {
-    /// To be read.
+    /// Not read yet.
     #[default]
     Nothing,
-    /// It has no place for good.
+    /// The gang is not placed, or is nominated or leaving.
     Unsettled,
     Settled(Card),
 }
@@ -54,7 +54,7 @@ impl Roster {
         }
     }
 
-    /// A gang that is to be changed.
+    /// A gang, to be changed.
     pub(super) fn get_mut(&mut self, at: usize) -> Option<&mut GangState> {
         self.forget(at);
         self.gangs.get_mut(at)
@@ -66,7 +66,7 @@ impl Roster {
         }
     }
 
-    /// Before cards are read: pods that are not where they were planned are looked
+    /// Must be called before cards are read: pods that are not where they were planned are looked
     /// up again.
     pub(super) fn start_reading(&mut self) {
         for at in std::mem::take(&mut self.scattered) {
@@ -74,7 +74,7 @@ impl Roster {
         }
     }
 
-    /// What is read of a gang that has its place for good; None where it has not.
+    /// The facts about a placed gang. None: it is not placed, or is nominated or leaving.
     pub(super) fn card(&mut self, at: GangIdx, pods: &Pods) -> Option<&Card> {
         if self.cards.len() <= at.at() {
             let all = at.at().saturating_add(1);

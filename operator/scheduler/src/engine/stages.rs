@@ -1,6 +1,5 @@
-//! Which gang waits, which is parked, and which has its place: changed here and
-//! nowhere else, so that the lines of queues, what is waited for, whom room is kept
-//! for, and what the gang itself says never differ.
+//! The stage of each gang: pending, parked or placed. It is changed only here, so that queues,
+//! parking, blocked gangs and the gang itself stay consistent.
 
 use std::sync::Arc;
 
@@ -13,7 +12,7 @@ use crate::queueing::{Blocked, OrderKey, Signal};
 use crate::state::GangIdx;
 
 impl Engine {
-    /// A gang without a place waits, and is to be looked at.
+    /// Makes a gang without a place pending and due.
     pub(super) fn wait(&mut self, at: GangIdx) {
         if let Some(state) = self.state_mut(at) {
             state.idle = false;
@@ -28,7 +27,7 @@ impl Engine {
         }
     }
 
-    /// A gang that has been looked at goes on waiting, for that.
+    /// Blocks a gang that has been tried, with this explanation.
     pub(super) fn block(
         &mut self,
         at: GangIdx,
@@ -48,7 +47,7 @@ impl Engine {
             return;
         };
         if asks_for_topology(&state.shape) {
-            // Whatever it waits for: its level may come or go.
+            // The topology level of the gang may come or go, whatever else it waits for.
             blocked.wake.on(Signal::Topologies, 1);
         }
         Lines::watch(&state.gang, &mut blocked.wake);
@@ -59,7 +58,7 @@ impl Engine {
         looked_at.insert((key, at));
     }
 
-    /// Whoever has been woken is to be looked at.
+    /// Makes all woken gangs due.
     pub(super) fn wake(&mut self) {
         for at in self.parking.take_woken() {
             let blocked = self.backfill.blocked.get(at);
@@ -72,7 +71,7 @@ impl Engine {
         }
     }
 
-    /// A gang is to be looked at, if it waits.
+    /// Makes a gang due, if it is pending.
     pub(super) fn look_again_at(&mut self, at: GangIdx) {
         self.parking.unpark(at);
         self.forget_blocked(at);
@@ -81,7 +80,7 @@ impl Engine {
         }
     }
 
-    /// A gang is to change, to have a place, or to go: it waits no longer.
+    /// Ends the pending stage of a gang that changes, is placed or goes.
     pub(super) fn stop_waiting(&mut self, at: GangIdx) {
         self.parking.unpark(at);
         self.forget_blocked(at);
@@ -96,7 +95,7 @@ impl Engine {
         }
     }
 
-    /// A gang has this place.
+    /// Records the place of a gang.
     pub(super) fn put_in_place(&mut self, at: GangIdx, placed: Placed) {
         self.stop_waiting(at);
         let Some(state) = self.state_mut(at) else {
@@ -110,8 +109,8 @@ impl Engine {
         self.parking.raise(&Signal::Turns, 1);
     }
 
-    /// Takes a gang out of its place, if it has one. What the place holds is to be
-    /// given back, and the gang waits when it is told to.
+    /// Takes a gang out of its place, if it has one. The caller must release what the place holds,
+    /// and make the gang pending if it should be.
     pub(super) fn take_out(&mut self, at: GangIdx) -> Option<Box<Placed>> {
         let state = self.state_mut(at)?;
         if matches!(state.stage, Stage::Waiting(_)) {

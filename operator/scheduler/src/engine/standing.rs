@@ -1,4 +1,4 @@
-//! How queues stand: what their status says.
+//! The numbers in the status of queues.
 
 use std::collections::BTreeMap;
 
@@ -8,51 +8,52 @@ use crate::quota::{Decayed, Remembered};
 use crate::state::ResourceIdx;
 use crate::time::Time;
 
-/// How a queue stands.
+/// The state of a queue.
 #[derive(Clone, Debug, PartialEq)]
 pub struct QueueStanding {
-    /// Why nothing of it is started, though it is there: what it is or does.
+    /// Why none of its gangs is started, as a predicate without a subject.
     pub fault: Option<String>,
-    /// What it and the queues below it have had, for its weight: 1 is all of some
-    /// resource, for a queue of weight 1. The smallest has the next turn.
+    /// Past usage of the queue and the queues below it, divided by its weight: 1 is all of some
+    /// resource, for a queue of weight 1. The queue with the smallest share has the next turn.
     pub share: f64,
-    /// By flavor and resource.
+    /// Quota and usage by flavor and resource.
     pub lines: Vec<StandingLine>,
 }
 
-/// How a queue stands with one resource of one flavor, in base units.
+/// The state of a queue's quota of one resource of one flavor, in base units.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StandingLine {
     /// The flavor.
     pub flavor: FlavorName,
     /// The resource.
     pub resource: ResourceName,
-    /// What it has of its own.
+    /// Its nominal quota.
     pub nominal: i128,
-    /// What is held by its gangs, and beyond their own quota by queues below it.
+    /// Units held by its gangs, and by queues below it beyond their own quota.
     pub usage: i128,
-    /// How much of that is more than it has.
+    /// The part of the usage beyond its quota.
     pub borrowed: i128,
-    /// What others may hold of what it and the queues below it have, while these leave it idle.
+    /// Units that other queues may hold of the quota of this queue and the queues below it, while
+    /// it is idle.
     pub lendable: i128,
-    /// How much more its gangs may be given now by quota; negative where it was lowered
-    /// below what is held. None: it has no limit.
+    /// How much more its gangs may get now by quota; negative if the quota was lowered below the
+    /// usage. None: it has no limit.
     pub available: Option<i128>,
 }
 
-/// What the nodes that take pods have of a resource, in base units.
+/// Capacity and usage of a resource on the nodes that take pods, in base units.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// All of it.
+    /// Capacity.
     pub allocatable: i128,
-    /// What placed gangs hold.
+    /// Units that placed gangs hold.
     pub held: i128,
-    /// What other pods use.
+    /// Units that other pods use.
     pub others: i128,
 }
 
-/// What a queue and those below it have held, at some time: what turns are taken
-/// by, to be kept over a restart.
+/// Past usage of a queue and the queues below it at some time. It decides whose turn it is, and
+/// survives a restart.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueueMemory {
     /// The time.
@@ -62,14 +63,14 @@ pub struct QueueMemory {
 }
 
 impl Engine {
-    /// It is so late now: what follows happens at this time. Time does not go
-    /// back. [`Engine::cycle`] does the same.
+    /// Advances the time: later changes happen at this time. Time does not go back.
+    /// [`Engine::cycle`] does the same.
     pub fn advance(&mut self, now: Time) {
         self.now = self.now.max(now);
         self.queues.advance(now);
     }
 
-    /// What a queue has held. None where it does not exist.
+    /// The past usage of a queue. None: the queue does not exist.
     #[must_use]
     pub fn queue_memory(&self, queue: &QueueName) -> Option<QueueMemory> {
         let tree = self.queues.tree();
@@ -81,9 +82,9 @@ impl Engine {
         })
     }
 
-    /// A queue had held so much at that time, and what it holds now it has held
-    /// since: after a restart, once what runs has been restored. Each queue is
-    /// told its own, those above others too.
+    /// Restores the past usage of a queue: it was this much at that time, and what the queue holds
+    /// now it has held since. To be called after a restart, once running gangs have been restored,
+    /// for each queue separately, including parents.
     pub fn recall_queue(&mut self, queue: &QueueName, memory: &QueueMemory) {
         let usage = memory.usage.iter();
         let remembered = Remembered {
@@ -95,7 +96,7 @@ impl Engine {
         self.queues.recall(queue, &remembered);
     }
 
-    /// What the nodes that take pods have together, by resource.
+    /// Capacity and usage of the nodes that take pods, by resource.
     #[must_use]
     pub fn totals(&self) -> BTreeMap<ResourceName, Totals> {
         let mut totals: BTreeMap<ResourceIdx, Totals> = BTreeMap::new();
@@ -118,7 +119,7 @@ impl Engine {
             .collect()
     }
 
-    /// How a queue stands. None where it does not exist.
+    /// The state of a queue. None: the queue does not exist.
     #[must_use]
     pub fn queue_standing(&self, queue: &QueueName) -> Option<QueueStanding> {
         let tree = self.queues.tree();

@@ -1,6 +1,6 @@
-//! Gangs that are gone, but for pods of theirs that still stop. Each pod holds its own part of
-//! its node until it is gone; of quota and limits the whole is nobody else's to run on until the
-//! last of them is. They are numbered apart: whoever comes by their name is another gang.
+//! Deleted gangs whose pods still stop. Each pod holds its own part of its node until it is gone.
+//! Quota and limits stay charged as a whole until the last pod is gone. Such a gang has a number of
+//! its own, because a new gang of the same name is another gang.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::quota::Demand;
 use crate::state::GangIdx;
 use crate::time::Time;
 
-/// Whose pods still stop.
+/// The gang of each pod that still stops.
 #[derive(Debug, Default)]
 pub(super) struct Stopping {
     pods: HashMap<PodKey, GangIdx>,
@@ -25,26 +25,26 @@ impl Stopping {
         self.pods.is_empty()
     }
 
-    /// Pods by the gang that they are of.
+    /// The pods, each with its gang.
     pub(super) fn pods(&self) -> impl Iterator<Item = (&PodKey, GangIdx)> {
         self.pods.iter().map(|(pod, at)| (pod, *at))
     }
 }
 
-/// What a gang holds that is about to be gone.
+/// Quota, limits and pods of a gang that is deleted.
 pub(super) struct Held {
     pub(super) gang: Arc<Gang>,
     pub(super) charged: Demand,
     pub(super) drawn: Vec<(LimitName, i128)>,
-    /// Those of its pods that are there.
+    /// Its pods that still exist.
     pub(super) pods: Vec<PodKey>,
-    /// By when they are to be gone.
+    /// When they should be gone.
     pub(super) by: Time,
 }
 
 impl Engine {
-    /// The gang is gone, as by [`Self::delete_gang`], but for its quota and limits: until the last
-    /// of its pods that have been seen is gone too, nobody else runs on those.
+    /// Deletes a gang as [`Self::delete_gang`] does, but keeps its quota and limits charged until
+    /// the last of its known pods is gone.
     pub fn retire_gang(&mut self, gang: &GangId) {
         let held = self.ids.get(gang).and_then(|at| self.held_with_pods(*at));
         self.delete_gang(gang);
@@ -53,7 +53,8 @@ impl Engine {
         }
     }
 
-    /// What a gang holds of which pods are there, of its place or of one that is kept for it.
+    /// Quota, limits and pods of a gang with existing pods, for its place or for the place that is
+    /// kept for it.
     pub(super) fn held_with_pods(&self, at: GangIdx) -> Option<Held> {
         if let Some(keep) = self.keeps.get(at) {
             return self.held_of_keep(at, keep);
@@ -102,7 +103,7 @@ impl Engine {
             .unwrap_or_default()
     }
 
-    /// A gang is gone that held this, and its pods still stop.
+    /// Adds a deleted gang that held this and whose pods still stop.
     pub(super) fn stops(&mut self, held: Held) -> GangIdx {
         let Held {
             gang,
@@ -136,7 +137,7 @@ impl Engine {
         at
     }
 
-    /// A pod is gone, or a placed gang's: it stops no longer.
+    /// The pod is gone, or belongs to a placed gang: it no longer stops.
     pub(super) fn pod_stays(&mut self, pod: &PodKey) {
         self.departures.pod_stays(pod);
         let Some(at) = self.stopping.pods.remove(pod) else {
@@ -153,7 +154,7 @@ impl Engine {
         }
     }
 
-    /// The last pod of a gang is gone that is gone itself.
+    /// The last pod of a deleted gang is gone.
     fn has_stopped(&mut self, at: GangIdx) {
         let Some(state) = self.gangs.remove(at.at()) else {
             return;

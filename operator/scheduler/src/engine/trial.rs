@@ -1,4 +1,4 @@
-//! What a cycle would say of a gang.
+//! Trials: what a cycle would decide about a gang.
 
 use std::sync::Arc;
 
@@ -12,12 +12,12 @@ use crate::placement::{Runs, UndoLog};
 use crate::time::Time;
 
 impl Engine {
-    /// Whether the gang would start now, and where; nothing is kept. It need not
-    /// be known to the engine. This is the very way that a cycle goes.
+    /// Decides if the gang would start now, and where, as a cycle would, but changes nothing. The
+    /// engine need not know the gang.
     ///
     /// # Errors
     ///
-    /// The certificate that a cycle would give it.
+    /// The explanation that a cycle would give.
     pub fn trial(&mut self, gang: &Gang, now: Time) -> Result<Outlook, Certificate> {
         self.know_levels(gang);
         let unsettled = self.look_again(now);
@@ -55,8 +55,8 @@ impl Engine {
         }
     }
 
-    /// Why a waiting gang does not start, with the numbers of now. None where it
-    /// does not wait, or the next cycle would start it if none went before it.
+    /// Why a pending gang does not start, with current numbers. None: it is not pending, or the
+    /// next cycle would start it if no gang went before it.
     pub fn explain(&mut self, gang: &GangId, now: Time) -> Option<Certificate> {
         let at = *self.ids.get(gang)?;
         let state = self.state(at)?;
@@ -81,8 +81,8 @@ impl Engine {
         Some(answer?.err()?.certificate)
     }
 
-    /// Why a gang waits: with the numbers of now, or what it was told last where
-    /// only its turn has not come. None where it does not wait.
+    /// Why a gang is pending: with current numbers, or the last reported explanation if only its
+    /// turn has not come. None: it is not pending.
     pub fn why_waiting(&mut self, gang: &GangId, now: Time) -> Option<Certificate> {
         self.explain(gang, now)
             .or_else(|| self.certificate(gang).cloned())

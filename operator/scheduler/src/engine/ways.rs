@@ -1,4 +1,4 @@
-//! The ways in which a gang may be placed: one for each choice of flavors.
+//! Ways: the flavor assignments with which a gang may be placed.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,29 +13,29 @@ use crate::queueing::{self, Blocked, Choice, NoWay, Signal, Wake};
 use crate::quota::{Demand, FlavorResource};
 use crate::state::{GangIdx, Shape};
 
-/// What would be placed, and charged.
+/// A flavor assignment of a gang, with the shape and demand that follow from it.
 #[derive(Clone, Debug)]
 pub(super) struct Way {
-    /// With what the flavors ask of nodes.
+    /// The shape with the constraints of the flavors.
     pub(super) shape: Arc<Shape>,
     pub(super) demand: Demand,
-    /// By task group.
+    /// The flavors by task group.
     pub(super) choices: Vec<Choice>,
-    /// The shape is one of its own in the catalog, to be given back.
+    /// The shape is a separate one in the catalog, and must be released.
     own_shape: bool,
 }
 
-/// The ways of a gang, the best first, or why it has none.
+/// The flavor assignments of a gang, the best first, or why it has none.
 pub(super) type Ways = Result<Arc<WayList>, NoWay>;
 
-/// Ways, the best first.
+/// Flavor assignments, the best first.
 #[derive(Debug, Default)]
 pub(super) struct WayList {
     list: Vec<Way>,
-    /// There are too many to look at all of them whatever the nodes have: choices
-    /// without hope were left out, as of these versions of the nodes.
+    /// There are too many to try them all. Choices that can never work were dropped, as of these
+    /// versions of the nodes.
     pub(super) thinned: Option<(u64, u64)>,
-    /// There are others that are not tried.
+    /// There are more that are not tried.
     pub(super) cut: bool,
 }
 
@@ -47,7 +47,7 @@ impl std::ops::Deref for WayList {
     }
 }
 
-/// The ways of a gang, as of some state of queues and flavors.
+/// The flavor assignments of a gang, as of some version of queues and flavors.
 #[derive(Debug)]
 pub(super) struct KnownWays {
     pub(super) version: u64,
@@ -55,7 +55,7 @@ pub(super) struct KnownWays {
 }
 
 impl Way {
-    /// What is charged already.
+    /// The assignment of a gang that is already charged.
     pub(super) fn charged(shape: Arc<Shape>, demand: Demand, choices: Vec<Choice>) -> Self {
         Self {
             shape,
@@ -67,7 +67,7 @@ impl Way {
 }
 
 impl Engine {
-    /// The ways of a gang that the engine knows.
+    /// The flavor assignments of a known gang.
     pub(super) fn ways(&mut self, at: GangIdx) -> Option<Ways> {
         let state = self.state(at)?;
         if let Some(known) = &state.ways
@@ -89,8 +89,8 @@ impl Engine {
         Some(ways)
     }
 
-    /// The way that a gang took which was placed on these nodes before this engine
-    /// knew of it. `given` are its flavors, where they are known.
+    /// The flavor assignment of a gang that was placed on these nodes before this engine knew of
+    /// it. `given` are its flavors, if they are known.
     pub(super) fn way_taken(
         &mut self,
         at: GangIdx,
@@ -108,7 +108,7 @@ impl Engine {
         if taken.is_some() {
             return taken;
         }
-        // Its queue offers it nothing any more: it holds what it holds.
+        // Its queue offers it nothing any more, but it keeps what it holds.
         let shape = Arc::clone(&self.state(at)?.shape);
         Some(Way {
             demand: self.demand(&shape, &[]),
@@ -118,7 +118,7 @@ impl Engine {
         })
     }
 
-    /// The way of a placed gang that was given these flavors.
+    /// The assignment of a placed gang with these flavors.
     fn way_in(&mut self, at: GangIdx, given: &[GroupFlavors]) -> Option<Way> {
         let state = self.state(at)?;
         let (gang, shape) = (Arc::clone(&state.gang), Arc::clone(&state.shape));
@@ -135,7 +135,7 @@ impl Engine {
         })
     }
 
-    /// The gang asks for nodes that are none of its flavors'.
+    /// The gang asks for nodes that belong to none of its flavors.
     pub(super) fn no_node_of_a_flavor(&self, gang: &Gang) -> Box<Blocked> {
         let offered = self.queues.offered(&gang.queue, &self.catalog);
         let flavors = offered
@@ -147,7 +147,7 @@ impl Engine {
         self.no_way(gang, &why)
     }
 
-    /// Works out the ways of a gang. To be given back by [`Self::drop_ways`].
+    /// Computes the flavor assignments of a gang. They must be released with [`Self::drop_ways`].
     pub(super) fn make_ways(&mut self, gang: &Gang, shape: &Arc<Shape>) -> Ways {
         let offered = self.queues.offered(&gang.queue, &self.catalog).into_owned();
         let any = gang.groups.iter().all(|g| g.flavors.is_empty());
@@ -170,7 +170,7 @@ impl Engine {
             thinned = Some(self.versions());
             let hope = self.drop_hopeless(gang, &mut choices);
             (ways, cut) = queueing::combine(&choices);
-            // Where a group has no choice with any hope, no other way has.
+            // If a group has no choice that might work, no other assignment works either.
             cut &= hope;
         }
         let mut list = Vec::with_capacity(ways.len());
@@ -180,18 +180,18 @@ impl Engine {
         Ok(Arc::new(WayList { list, thinned, cut }))
     }
 
-    /// Whether ways are still those of the nodes.
+    /// True if the assignments still match the nodes.
     fn is_of_now(&self, ways: &Ways) -> bool {
         let thinned = ways.as_ref().ok().and_then(|ways| ways.thinned);
         thinned.is_none_or(|versions| versions == self.versions())
     }
 
-    /// Of what nodes are and what they have.
+    /// The versions of node properties and kinds.
     fn versions(&self) -> (u64, u64) {
         (self.nodes.version(), self.nodes.kinds().version())
     }
 
-    /// None: the gang asks for nodes that are none of the flavors'.
+    /// None: the gang asks for nodes that belong to none of the flavors.
     fn make_way(&mut self, gang: &Gang, shape: &Arc<Shape>, choices: Vec<Choice>) -> Option<Way> {
         let mut constrained = gang.clone();
         let mut changed = false;
@@ -215,8 +215,7 @@ impl Engine {
         })
     }
 
-    /// Adds what the flavors of a choice ask of nodes. False: the group asks for
-    /// others.
+    /// Adds the constraints of a choice's flavors. False: the group asks for other nodes.
     pub(super) fn constrain(&self, group: &mut TaskGroup, choice: &Choice) -> bool {
         let flavors: BTreeSet<&FlavorName> = choice.values().collect();
         let known = self.queues.flavors();
@@ -224,7 +223,7 @@ impl Engine {
         flavors.all(|flavor| known.constrain(flavor, &mut group.constraints))
     }
 
-    /// What is charged. What no flavor is chosen for counts to the default one.
+    /// The charge of a gang. Resources without a chosen flavor are charged to the default one.
     pub(super) fn demand(&mut self, shape: &Shape, choices: &[Choice]) -> Demand {
         let mut amounts = Vec::new();
         for (number, group) in shape.groups.iter().enumerate() {
@@ -243,7 +242,7 @@ impl Engine {
         amounts.into_iter().collect()
     }
 
-    /// Gives back what the ways of a gang hold.
+    /// Releases what the flavor assignments of a gang hold.
     pub(super) fn drop_ways(&mut self, ways: &Ways) {
         for way in ways.iter().flat_map(|ways| ways.iter()) {
             if way.own_shape {
@@ -252,9 +251,8 @@ impl Engine {
         }
     }
 
-    /// The way in which a gang was placed on these nodes: the first whose flavors
-    /// they bear the labels of; the first at all where none fits, since labels may
-    /// have changed meanwhile.
+    /// The assignment of a gang that was placed on these nodes: the first whose flavors match their
+    /// labels. If none does, the first one, because labels may have changed since.
     fn way_of(&self, ways: &[Way], groups: &[Runs]) -> Option<Way> {
         let fits = |way: &&Way| {
             way.choices.iter().zip(groups).all(|(choice, runs)| {
@@ -270,8 +268,8 @@ impl Engine {
         ways.iter().find(fits).or_else(|| ways.first()).cloned()
     }
 
-    /// Says of labels that nodes lack which flavor asks for them. What is known of
-    /// a shape bears no flavor: gangs of other queues may have the same.
+    /// Names the flavor that asks for a label that nodes lack. The explanation of a shape has no
+    /// flavor, because gangs of other queues may have the same shape.
     pub(super) fn name_flavors(&self, gang: &Gang, way: &Way, blocked: &mut Blocked) {
         let detail = &mut blocked.certificate.detail;
         let Detail::NoMatchingNodes { group, exclusions } = detail.as_ref() else {
@@ -300,7 +298,7 @@ impl Engine {
         *detail = Arc::new(Detail::NoMatchingNodes { group, exclusions });
     }
 
-    /// What keeps a group off a flavor that it may not use.
+    /// The reason why a group may not use a flavor.
     fn unfit(&self, flavor: &FlavorName, group: Option<&TaskGroup>) -> Unfit {
         let flavors = self.queues.flavors();
         if !flavors.exists(flavor) {
@@ -312,7 +310,7 @@ impl Engine {
         }
     }
 
-    /// Why a gang without a way waits.
+    /// The explanation of a gang without a flavor assignment.
     pub(super) fn no_way(&self, gang: &Gang, why: &NoWay) -> Box<Blocked> {
         let mut wake = Wake::default();
         wake.on(Signal::Queues, 1);

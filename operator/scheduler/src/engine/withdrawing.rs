@@ -1,12 +1,12 @@
-//! A place that a cycle has given is taken away again only by a later cycle. Where a gang
-//! would preempt one that the same cycle has placed, that placement is withdrawn, before any
-//! decision of the cycle is told: the gang that preempts starts in its stead, or follows its
-//! other victims.
+//! Withdrawal of placements within a cycle. Once reported, a placement is taken back only by a
+//! later cycle. If a gang would preempt one that the same cycle has placed, that placement is
+//! withdrawn before any decision is reported: the preemptor starts instead, or after its other
+//! victims have left.
 //!
-//! The preemptor cannot always go first. The head of its queue may keep room from it that a
-//! gang of another queue may use, since that gang's turn comes before the head's. And a gang
-//! that would borrow, and has its turn late, may be owed the same once a gang of its own queue
-//! leaves too.
+//! The preemptor cannot always go first. The head of its queue may keep room from it that a gang of
+//! another queue may use, because that gang's turn comes before the head's. And a gang that would
+//! borrow, and has its turn late, may be owed the same quota once a gang of its own queue leaves
+//! too.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,13 +23,13 @@ use crate::quota::{Demand, FlavorResource};
 use crate::state::GangIdx;
 use crate::time::Time;
 
-/// Placements that a cycle withdraws at most; each costs a look at all that it wakes.
+/// Withdrawals per cycle at most; each costs a look at all gangs that it wakes.
 const WITHDRAWN: usize = 256;
 
 /// The gangs that a cycle has placed.
 #[derive(Debug, Default)]
 pub(super) struct CyclePlacements {
-    /// With the reason to wait that was told last.
+    /// Placed gangs, with the reason to wait that was last reported.
     placed: BTreeMap<GangIdx, Option<WaitReason>>,
     /// Gangs whose placement was withdrawn. Like preempted ones they preempt no gang while
     /// they borrow what they lack, so that no two gangs take turns without end.
@@ -94,8 +94,8 @@ impl Engine {
         Some(self.nominate(at, &gang, plan))
     }
 
-    /// True if there is room and quota for a plan as soon as these gangs have given their
-    /// places back. Everything is as before.
+    /// True if there is room and quota for a plan as soon as these gangs have given up their
+    /// places. Changes nothing.
     fn can_start_without(&mut self, at: GangIdx, plan: &Plan, placed: &[Leaver]) -> bool {
         let Some(queue) = self.state(at).map(|state| state.gang.queue.clone()) else {
             return false;
@@ -138,7 +138,7 @@ impl Engine {
         has_room && admitted.is_ok()
     }
 
-    /// A gang that this cycle has placed waits as before.
+    /// Makes a gang that this cycle has placed pending again.
     fn withdraw_placement(&mut self, at: GangIdx) {
         let Some(told) = self.cycle_placements.placed.remove(&at) else {
             return;

@@ -1,5 +1,5 @@
-//! What is free for a gang as soon as it can use it: surplus that makes room, and what
-//! is kept for it. Who plans for that gang counts it as gone.
+//! Room and quota that a gang may use at once: surplus that makes room for it, and its kept place.
+//! Plans for the gang count both as free.
 
 use std::collections::BTreeSet;
 
@@ -11,8 +11,8 @@ use crate::state::GangIdx;
 use crate::time::Time;
 
 impl Engine {
-    /// Who makes way for a gang at once: surplus of its queue, and of those that owe it
-    /// what it asks for; the gang itself, where a place is kept for it.
+    /// The gangs that make way for a gang at once: surplus of its queue, and of queues that owe it
+    /// what it asks for; and the gang itself, if a place is kept for it.
     pub(super) fn yields_to(&self, gang: &Gang, demand: &Demand) -> BTreeSet<GangIdx> {
         let mut yields = BTreeSet::new();
         if self.is_kept_for(gang) {
@@ -37,10 +37,10 @@ impl Engine {
         yields
     }
 
-    /// These gangs in the order in which a plan counts them as gone: first the gang that it is
-    /// for, then surplus by when it was placed, ties by name. A plan counts no more gangs than it
-    /// needs, so the order decides what it leaves to other gangs. The order must not depend on
-    /// the numbers of gangs: an engine that is restored numbers them differently.
+    /// These gangs in the order in which a plan counts them as gone: first the gang that the plan
+    /// is for, then surplus by when it was placed, ties by name. A plan counts no more gangs than
+    /// it needs, so the order decides what it leaves to other gangs. The order must not depend on
+    /// gang numbers, because a restored engine numbers gangs differently.
     pub(super) fn in_yielding_order(&self, yields: &BTreeSet<GangIdx>) -> Vec<GangIdx> {
         let rank = |at: GangIdx| -> (Option<Time>, Option<&GangId>) {
             let since = self.settled(at).map(|placed| placed.since);

@@ -1,4 +1,4 @@
-//! A place comes to be kept, and is given back.
+//! Starts and ends the keeping of a place.
 
 use std::sync::Arc;
 
@@ -10,19 +10,18 @@ use crate::state::{DemandIdx, GangIdx, NodeIdx};
 use crate::time::Time;
 
 impl Engine {
-    /// The gang has lost its place, since it starts again, and what it held on nodes
-    /// other than `except` is kept for it alone until then: room that its pods leave
-    /// there, and its quota and limits. It is not tried until it is applied, and then
-    /// like any other; it goes back to the nodes that it had where it fits so. Whether
-    /// it finds a place or not, nobody else is put there before `until`, nor makes room
-    /// there.
+    /// Keeps the place of a gang that restarts, on all its nodes except `except`: the room that its
+    /// pods leave there, its quota and its limits. The gang is not tried before it is applied
+    /// again, and then like any other gang; it returns to its former nodes if it fits there. No
+    /// other gang is placed there before `until`, and none can preempt there, even if the gang
+    /// finds another place.
     ///
-    /// All of it is given back at `until`, when the gang is released, restored or
-    /// deleted, and when its queue is gone or stopped. A node that is gone or takes no
-    /// pods is kept, and of no use.
+    /// Everything is given back at `until`; when the gang is released, restored or deleted; and
+    /// when its queue is deleted or stopped. A node that is gone or takes no pods stays kept, but
+    /// is of no use.
     ///
-    /// False: it has no place to keep, since it waits, follows others or leaves, or it is
-    /// surplus, for which nobody waits. Nothing is done.
+    /// Returns false and does nothing if the gang has no place to keep: it is pending, nominated or
+    /// leaving, or it is surplus, which has no claim to its place.
     pub fn keep_gang(&mut self, gang: &GangId, except: &[NodeName], until: Time) -> bool {
         let Some(&at) = self.ids.get(gang) else {
             return false;
@@ -83,7 +82,7 @@ impl Engine {
                 }
             }
         }
-        // What is there no more is kept as far as nobody has come since.
+        // The room of pods that are gone is kept as far as no other pod has taken it.
         for pod in gone {
             if self.has_room(pod.node, pod.demand) {
                 let demand = self.catalog.demand(pod.demand);
@@ -106,8 +105,8 @@ impl Engine {
         true
     }
 
-    /// What is charged of a planned pod: what it holds, or, assumed, what it is to.
-    /// None: it is not there.
+    /// The node and demand that are charged for a planned pod, and if it is only assumed. None: the
+    /// pod does not exist.
     fn there(
         &self,
         key: &PodKey,
@@ -121,8 +120,8 @@ impl Engine {
         Some((seen.node, seen.demand, false))
     }
 
-    /// Whether a pod finds room on a node now. Of devices that are shared nobody keeps
-    /// a part that has been given back.
+    /// True if a pod fits on a node now. Parts of shared devices that have been released cannot be
+    /// kept.
     fn has_room(&self, node: NodeIdx, demand: DemandIdx) -> bool {
         let demand = self.catalog.demand(demand);
         self.nodes.facts(node).is_some()
@@ -132,7 +131,7 @@ impl Engine {
             })
     }
 
-    /// A place is kept from now on: all that it holds is charged.
+    /// Keeps a place from now on. All that it holds must be charged.
     pub(in crate::engine) fn put_keep(&mut self, at: GangIdx, keep: Keep) {
         self.keeps.insert(at, keep);
         self.starts_to_end(at);
@@ -140,7 +139,7 @@ impl Engine {
         self.backfill.disturb();
     }
 
-    /// What is kept for a gang is kept no longer.
+    /// Ends the keeping of a gang's place.
     pub(in crate::engine) fn give_keep_back(&mut self, at: GangIdx) {
         let Some(keep) = self.keeps.remove(at) else {
             return;
@@ -154,7 +153,7 @@ impl Engine {
         }
         self.has_ended(at, &keep.gang.id, &keep.gang.queue);
         self.give_quota_back(&keep.gang.queue, at);
-        // It has no more than others now.
+        // The gang has no privilege any more, so it is tried again.
         self.look_again_at(at);
     }
 
@@ -164,7 +163,7 @@ impl Engine {
         self.refusals.clear();
     }
 
-    /// Gives back what has been kept for long enough, and for whom nothing is started.
+    /// Ends the keeping of places whose time is over or whose queue starts no gangs.
     pub(in crate::engine) fn settle_keeps(&mut self) {
         let now = self.now;
         let over = self

@@ -1,4 +1,4 @@
-//! What is kept for a gang is as good as free while it is tried, for it alone.
+//! Lifts a kept place: while its gang is tried, the place counts as free for that gang only.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::placement::UndoLog;
 use crate::queueing::{Aside, Signal};
 use crate::state::GangIdx;
 
-/// What has been lifted for a gang: to be put back, or spent.
+/// The lifted place of a gang. It must be put back or spent.
 #[derive(Debug)]
 #[must_use]
 pub(in crate::engine) struct Lifted {
@@ -17,7 +17,7 @@ pub(in crate::engine) struct Lifted {
     log: UndoLog,
     quota: Option<Aside>,
     limits: Vec<(LimitName, i128)>,
-    /// Who waits for quota, as things are for others.
+    /// The quota heads, as they are for other gangs.
     heads: BTreeMap<QueueName, QuotaHead>,
 }
 
@@ -28,7 +28,7 @@ impl Engine {
             return None;
         }
         if self.backfill.stale {
-            // Others plan with what is kept.
+            // Other gangs' reservations must be computed with the kept place still charged.
             self.renew_heads();
         }
         let keep = self.keeps.get(at)?;
@@ -36,7 +36,7 @@ impl Engine {
         for hold in keep.holds(&self.catalog).iter().filter(|hold| hold.held) {
             log.lift(&mut self.nodes, hold);
         }
-        // Nothing that is found out now is true for others, nor the reverse.
+        // Answers that are found now do not hold for other gangs, nor the reverse.
         self.refusals.clear();
         Some(Box::new(Lifted {
             at,
@@ -53,7 +53,7 @@ impl Engine {
         log.roll_back(&mut self.nodes);
     }
 
-    /// The gang has found a place: what was kept for it is others' from now on.
+    /// The gang has found a place: what was kept for it becomes free for other gangs.
     pub(in crate::engine) fn spend(&mut self, lifted: Option<Box<Lifted>>) {
         let Some(lifted) = lifted else { return };
         let at = lifted.at;

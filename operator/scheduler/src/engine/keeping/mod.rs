@@ -1,9 +1,8 @@
-//! Places that are kept for gangs which have lost them and start again: room that
-//! their pods leave, and quota, for a bounded time.
+//! Kept places: for a gang that restarts, the engine keeps the room that its pods leave, and its
+//! quota, for a bounded time.
 //!
-//! `keep` is how a place comes to be kept and is given back, `pods` what the pods mean
-//! to it that go and come meanwhile, `lift` what is as good as free for its gang alone,
-//! and `seats` how the gang finds back to it.
+//! `keep` starts and ends the keeping, `pods` handles pods that come and go meanwhile, `lift` makes
+//! the place free for its gang only, and `seats` brings the gang back to it.
 
 mod keep;
 mod lift;
@@ -25,26 +24,26 @@ use crate::quota::Demand;
 use crate::state::{Catalog, DemandIdx, GangIdx, NodeIdx};
 use crate::time::Time;
 
-/// All places that are kept.
+/// All kept places.
 #[derive(Debug, Default)]
 pub(super) struct Keeps {
     gangs: BTreeMap<GangIdx, Keep>,
     by_time: BTreeSet<(Time, GangIdx)>,
-    /// Whose pod a pod is, and which of them.
+    /// The gang of a pod, and the pod's number in its kept place.
     pods: HashMap<PodKey, (GangIdx, usize)>,
 }
 
-/// What is kept for one gang.
+/// The place that is kept for one gang.
 #[derive(Debug)]
 pub(super) struct Keep {
-    /// The gang as it was placed, by which it is charged.
+    /// The gang as it was placed; its charge is by this.
     pub(super) gang: Arc<Gang>,
-    /// What its queue is charged with.
+    /// The charge to its queue.
     pub(super) charge: Arc<Demand>,
-    /// The flavors that it was given, by task group.
+    /// The flavors of each task group.
     pub(super) choices: Vec<Choice>,
     pub(super) until: Time,
-    /// By when its pods are to be gone.
+    /// When its pods should be gone.
     pub(super) by: Time,
     pub(super) pods: Vec<KeptPod>,
 }
@@ -57,13 +56,13 @@ pub(super) struct KeptPod {
     pub(super) index: u32,
     pub(super) node: NodeIdx,
     pub(super) demand: DemandIdx,
-    /// The pod is not there, and its room is charged for the gang. Else the pod counts
-    /// itself, until it is gone.
+    /// True: the pod is gone, and its room is charged to the gang. False: the pod still exists and
+    /// counts itself.
     pub(super) held: bool,
 }
 
 impl Keep {
-    /// What it keeps of nodes, those pods among it that have not left yet.
+    /// Usage of nodes that it keeps, including pods that have not left yet.
     pub(super) fn holds(&self, catalog: &Catalog) -> SmallVec<[Hold; 2]> {
         let holds = self.pods.iter().map(|pod| Hold {
             node: pod.node,
@@ -92,12 +91,12 @@ impl Keeps {
         self.gangs.iter().map(|(at, keep)| (*at, keep))
     }
 
-    /// When the first of them is given back.
+    /// When the first kept place ends.
     pub(super) fn first_end(&self) -> Option<Time> {
         self.by_time.first().map(|(until, _)| *until)
     }
 
-    /// For whom the room of a pod is kept that has not left yet.
+    /// The gang for which the room of a pod is kept.
     pub(super) fn of_pod(&self, pod: &PodKey) -> Option<GangIdx> {
         self.pods.get(pod).map(|(at, _)| *at)
     }

@@ -1,13 +1,13 @@
-//! Pods of gangs whose place is kept: nothing counts twice, and no room is lost
-//! between a pod and its hold.
+//! Pods of gangs whose place is kept: nothing counts twice, and no room is lost between a pod and
+//! its hold.
 
 use super::super::Engine;
 use crate::ids::PodKey;
 use crate::state::{DemandIdx, NodeIdx, Pod};
 
 impl Engine {
-    /// A pod is seen for the first time. Says whether it takes over from its hold: it
-    /// is on that node, and on the way out.
+    /// Handles a pod that is seen for the first time. Returns true if it takes over from its hold:
+    /// it is on that node and leaving.
     pub(in crate::engine) fn late_pod_takes_over(
         &mut self,
         pod: &PodKey,
@@ -41,7 +41,7 @@ impl Engine {
         true
     }
 
-    /// A pod is gone. Says whether its hold takes over what it held.
+    /// Handles a pod that is gone. Returns true if its hold takes over its room.
     pub(in crate::engine) fn hold_takes_over(&mut self, pod: &PodKey, seen: Pod) -> bool {
         let Some((_, kept)) = self.keeps.pod_mut(pod) else {
             return false;
@@ -51,8 +51,7 @@ impl Engine {
         }
         let before = std::mem::replace(&mut kept.demand, seen.demand);
         kept.held = true;
-        // The demand and the node of the pod are its hold's from now on; what that had is
-        // given back.
+        // The hold takes over the pod's demand and node; its own former demand is released.
         self.catalog.release_demand(before);
         let holds = self.catalog.demand(seen.demand);
         self.nodes.set_held(seen.node, &holds, 1);

@@ -1,4 +1,4 @@
-//! How a gang goes back to the nodes that are kept for it.
+//! Returns a gang to the nodes that are kept for it.
 
 use smallvec::SmallVec;
 
@@ -8,12 +8,11 @@ use crate::gang::Gang;
 use crate::placement::{self, Closeness, Hold, Runs, UndoLog, Wish};
 use crate::state::{GroupShape, NodeIdx, Shape};
 
-/// The nodes of the pods of a group, by index; None: any.
+/// The node of each pod of a group, by index. None: any node.
 type Seats = Vec<Option<NodeIdx>>;
 
 impl Engine {
-    /// The way that a gang had in the place that is kept for it: it goes back to it
-    /// sooner than to better ones elsewhere.
+    /// The flavor assignment of the kept place. It comes before better ones elsewhere.
     pub(in crate::engine) fn kept_way(&self, gang: &Gang, ways: &[Way]) -> Option<usize> {
         if self.keeps.is_empty() {
             return None;
@@ -22,7 +21,7 @@ impl Engine {
         ways.iter().position(|way| way.choices == keep.choices)
     }
 
-    /// Whether all the quota that a gang asks for is kept for it.
+    /// True if all the quota that a gang asks for is kept for it.
     pub(in crate::engine) fn has_kept_quota(&self, gang: &Gang, way: &Way) -> bool {
         let keep = self.ids.get(&gang.id).and_then(|at| self.keeps.get(*at));
         keep.is_some_and(|keep| {
@@ -31,13 +30,13 @@ impl Engine {
         })
     }
 
-    /// Whether a place is kept for a gang.
+    /// True if a place is kept for a gang.
     pub(in crate::engine) fn is_kept_for(&self, gang: &Gang) -> bool {
         !self.keeps.is_empty() && self.ids.get(&gang.id).is_some_and(|at| self.keeps.has(*at))
     }
 
-    /// A place for a gang in which every pod is where it was, of those whose room is
-    /// kept; it has been lifted. None: there is no such place, or nothing is kept.
+    /// Places a gang so that every pod with kept room returns to its node. The kept place must have
+    /// been lifted. None: there is no such placement, or no place is kept.
     pub(in crate::engine) fn place_on_seats(
         &mut self,
         gang: &Gang,
@@ -63,7 +62,7 @@ impl Engine {
         found
     }
 
-    /// The same once these have left. Everything is as before.
+    /// Does the same once `leaving` is gone. Changes nothing.
     pub(in crate::engine) fn place_on_seats_without<'h>(
         &mut self,
         gang: &Gang,
@@ -84,7 +83,7 @@ impl Engine {
         found
     }
 
-    /// Seats that are free and may be used, charged. None: there are none.
+    /// The kept nodes that are free and may be used, charged in the log. None: there are none.
     fn seats(&mut self, gang: &Gang, wish: &Wish<'_>, log: &mut UndoLog) -> Option<Vec<Seats>> {
         let keep = self.keeps.get(*self.ids.get(&gang.id)?)?;
         let mut all: Vec<Seats> = Vec::with_capacity(gang.groups.len());
@@ -119,7 +118,7 @@ impl Engine {
         any.then_some(all)
     }
 
-    /// A place for those without a seat, together with the seats.
+    /// Places the pods without a seat, together with the seats.
     fn place_others(
         &mut self,
         wish: &Wish<'_>,
@@ -161,7 +160,7 @@ impl Engine {
         Some(seats.iter().zip(&found).map(|(s, f)| seat(s, f)).collect())
     }
 
-    /// The nodes that are not in the domain of the seats, where all must be in one.
+    /// The nodes outside the domain of the seats, if all pods must be in one domain.
     fn apart(&self, shape: &Shape, seats: &[Seats]) -> Vec<NodeIdx> {
         let Some(near) = Closeness::of(&self.nodes, shape).and_then(|close| close.gang) else {
             return Vec::new();
@@ -186,7 +185,7 @@ fn is_overbooked(nodes: &crate::state::Nodes, shape: &GroupShape, node: NodeIdx)
     })
 }
 
-/// The seats, and in the order of the indexes the others on what was found for them.
+/// The seats and the other pods, in the order of the indexes.
 fn seat(seats: &Seats, found: &Runs) -> Runs {
     let mut others = found
         .iter()

@@ -1,7 +1,7 @@
-//! All that an engine knows, as plain data, to be decided again elsewhere.
+//! Snapshots: the whole state of an engine as plain data, to repeat its decisions elsewhere.
 //!
-//! `take` makes a snapshot of an engine, `restore` an engine of a snapshot, `positions` says
-//! where those stand that wait.
+//! `take` makes a snapshot of an engine, `restore` an engine from a snapshot, and `positions` gives
+//! the queue positions of pending gangs.
 
 mod positions;
 mod restore;
@@ -23,46 +23,44 @@ use crate::resources::Resources;
 use crate::time::Time;
 use crate::topology::Topology;
 
-/// All that an engine knows: one that is built from it decides the same.
+/// The whole state of an engine: an engine that is built from it makes the same decisions.
 ///
-/// Lists are in the order of their names, so that equal engines make equal
-/// snapshots. What an engine only remembers to be faster is not in it.
+/// Lists are ordered by name, so that equal engines make equal snapshots. Caches are left out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Snapshot {
-    /// The latest time that the engine was told.
+    /// The latest time that the engine was given.
     pub now: Time,
-    /// How it forgets usage.
+    /// The decay of usage.
     pub decay: Decay,
-    /// Nodes that are there.
+    /// The nodes.
     pub nodes: Vec<Node>,
-    /// Pods that have been seen.
+    /// The known pods.
     pub pods: Vec<PodSnapshot>,
-    /// Every flavor that was ever named, in that order: what is equal otherwise
-    /// is told in it.
+    /// Every flavor that was ever named, in order of first use, which breaks ties.
     pub flavor_names: Vec<FlavorName>,
-    /// Flavors that are defined.
+    /// The defined flavors.
     pub flavors: Vec<Flavor>,
-    /// Topologies.
+    /// The topologies.
     pub topologies: Vec<Topology>,
-    /// Queues.
+    /// The queues.
     pub queues: Vec<Queue>,
-    /// What queues have held.
+    /// Past usage of the queues.
     pub lags: Vec<LagSnapshot>,
-    /// Limits from which nothing may be drawn.
+    /// The closed limits.
     pub closed: Vec<(LimitName, Closure)>,
-    /// Gangs.
+    /// The gangs.
     pub gangs: Vec<GangSnapshot>,
-    /// Gangs that are gone, but for pods that still stop.
+    /// Deleted gangs whose pods still stop.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stopping: Vec<StoppingSnapshot>,
     /// The typical tasks.
     pub history: History,
-    /// What was last told to be kept for gangs. What is kept now is worked out anew.
+    /// The reservations that were last reported. Current ones are computed again.
     pub reservations: Vec<Reservation>,
 }
 
-/// A pod that has been seen.
+/// A known pod.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PodSnapshot {
@@ -70,16 +68,16 @@ pub struct PodSnapshot {
     pub pod: PodKey,
     /// Its node.
     pub node: NodeName,
-    /// What it holds, beside the pod itself.
+    /// Its request, without the pod itself.
     pub request: Resources,
-    /// It is one of a gang that has its place.
+    /// It belongs to a placed gang.
     pub held: bool,
-    /// It is on the way out, and to be gone by then.
+    /// When it should be gone, if it is leaving.
     pub leaves: Option<Time>,
 }
 
-/// How far what a queue has held lags behind what it holds: an integer in the
-/// engine's own measure, to the last bit.
+/// How far a queue's decayed usage lags behind its current usage: an exact integer in the engine's
+/// own unit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct LagSnapshot {
@@ -87,7 +85,7 @@ pub struct LagSnapshot {
     pub queue: QueueName,
     /// The resource.
     pub resource: ResourceName,
-    /// The lag, as of the beginning of that half-life.
+    /// The lag when that half-life began.
     #[serde(with = "wide")]
     pub lag: i128,
     /// Half-lives since the epoch.
@@ -98,82 +96,82 @@ pub struct LagSnapshot {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct GangSnapshot {
-    /// As it was last applied.
+    /// The gang as it was last applied.
     pub gang: Gang,
     /// The back-off of the last release.
     pub not_before: Option<Time>,
-    /// It had to leave its place for another, or since its queue was drained.
+    /// It was preempted by another gang, or because its queue was drained.
     pub preempted: bool,
-    /// The reason to wait that was last told.
+    /// The reason to wait that was last reported.
     pub told: Option<WaitReason>,
-    /// None: it waits.
+    /// None: it is pending.
     pub place: Option<PlaceSnapshot>,
     /// It has lost its place, and is not tried before it is applied again.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub idle: bool,
-    /// What is kept for it of the place that it had.
+    /// The place that is kept for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<KeepSnapshot>,
 }
 
-/// A gang that is gone, but for pods that still stop.
+/// A deleted gang whose pods still stop.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct StoppingSnapshot {
     /// The gang as it was placed.
     pub gang: Gang,
-    /// Those of its pods that are there.
+    /// Its pods that still exist.
     pub pods: Vec<PodKey>,
-    /// By when they are to be gone.
+    /// When they should be gone.
     pub by: Time,
-    /// What of its queue it holds until then.
+    /// Quota of its queue that it holds until then.
     pub charged: Vec<ChargeSnapshot>,
-    /// What of limits.
+    /// Limits that it holds until then.
     pub drawn: Vec<DrawnSnapshot>,
 }
 
-/// So much of a limit.
+/// An amount of a limit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct DrawnSnapshot {
     /// The limit.
     pub limit: LimitName,
-    /// How much.
+    /// The amount, in base units.
     #[serde(with = "wide")]
     pub amount: i128,
 }
 
-/// What is kept for a gang.
+/// The place that is kept for a gang.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct KeepSnapshot {
     /// The gang as it was placed.
     pub gang: Gang,
-    /// Until when.
+    /// When the keeping ends.
     pub until: Time,
-    /// By when its pods are to be gone.
+    /// When its pods should be gone.
     pub by: Time,
-    /// The flavors that it was given.
+    /// The flavors of each task group.
     pub flavors: Vec<GroupFlavors>,
-    /// What its queue is charged with.
+    /// The charge to its queue.
     pub charged: Vec<ChargeSnapshot>,
     /// The room of its pods.
     pub pods: Vec<KeptPodSnapshot>,
 }
 
-/// The room of a pod of a gang for which it is kept.
+/// The kept room of one pod.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct KeptPodSnapshot {
     /// The number of its task group.
     pub group: usize,
-    /// Its index in that.
+    /// The index of the pod in the group.
     pub index: u32,
     /// The node.
     pub node: NodeName,
-    /// What it holds, beside the pod itself.
+    /// Its request, without the pod itself.
     pub request: Resources,
-    /// The pod is not there. Else it holds this itself, until it is gone.
+    /// True: the pod is gone, and its room is kept. False: the pod still exists and counts itself.
     pub held: bool,
 }
 
@@ -185,43 +183,43 @@ pub struct PlaceSnapshot {
     pub gang: Gang,
     /// Where its pods go.
     pub placement: Placement,
-    /// When it got it.
+    /// When the gang was placed.
     pub since: Time,
-    /// What the place is to it.
+    /// The state of the place.
     pub standing: StandingSnapshot,
-    /// When its work was last safe.
+    /// When its work was last saved.
     pub checkpoint: Option<Time>,
-    /// It is no victim before this time.
+    /// It cannot be a victim before this time.
     pub protected: Option<Time>,
-    /// What the pods of each task group ask of nodes, their flavors' labels
-    /// among it as these were when it was placed.
+    /// The constraints of each task group, including the labels of its flavors as they were when
+    /// the gang was placed.
     pub constraints: Vec<Constraints>,
-    /// The flavors that it was given.
+    /// The flavors of each task group.
     pub flavors: Vec<GroupFlavors>,
-    /// Pods that are not assumed, by their index, for each task group.
+    /// Indexes of the pods that are not assumed, for each task group.
     pub settled: Vec<Vec<u32>>,
-    /// Pods that do not hold what was planned, in the same way.
+    /// Indexes of the pods that do not hold what was planned, for each task group.
     pub gone: Vec<Vec<u32>>,
-    /// What its queue is charged with; once it leaves, what it was.
+    /// The charge to its queue; for a leaving gang its former charge.
     pub charged: Vec<ChargeSnapshot>,
 }
 
-/// What a placed gang's place is to it.
+/// The state of a placed gang.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub enum StandingSnapshot {
-    /// Its pods are there or are being created.
+    /// Its pods exist or are being created.
     Settled,
-    /// Its pods come when those of others are gone.
+    /// Its pods are created once its victims are gone.
     Nominated,
     /// It is leaving.
     Leaving {
-        /// Since when.
+        /// Since when it leaves.
         since: Time,
     },
 }
 
-/// So much of a resource of a flavor.
+/// An amount of a resource of a flavor.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ChargeSnapshot {
@@ -229,12 +227,12 @@ pub struct ChargeSnapshot {
     pub flavor: FlavorName,
     /// The resource.
     pub resource: ResourceName,
-    /// In base units.
+    /// The amount, in base units.
     #[serde(with = "wide")]
     pub amount: i128,
 }
 
-/// Numbers of 128 bits as text: JSON has none.
+/// 128-bit numbers as text, because JSON has none.
 mod wide {
     use serde::de::{Deserialize, Deserializer, Error};
     use serde::ser::Serializer;

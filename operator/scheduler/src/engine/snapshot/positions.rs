@@ -1,4 +1,4 @@
-//! Where gangs stand in the order of their queues.
+//! The positions of pending gangs in their queues.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,8 @@ use crate::ids::{GangId, QueueName};
 use crate::queueing::OrderKey;
 
 impl Snapshot {
-    /// The place of each gang that waits in the order of its queue: 1 is the first, as
-    /// [`crate::Engine::position`] has it of one.
+    /// The position of each pending gang in its queue, from 1, as [`crate::Engine::position`]
+    /// returns it for one gang.
     #[must_use]
     pub fn positions(&self) -> BTreeMap<GangId, u32> {
         let mut lines: BTreeMap<&QueueName, Vec<OrderKey>> = BTreeMap::new();

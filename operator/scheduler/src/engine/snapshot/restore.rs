@@ -1,4 +1,4 @@
-//! The engine that a snapshot is of.
+//! Builds an engine from a snapshot.
 
 use std::sync::Arc;
 
@@ -17,8 +17,7 @@ use crate::quota::{Demand, FlavorResource, Lag};
 use crate::state::{GangIdx, Pod};
 
 impl Engine {
-    /// An engine that knows all this, and decides what the one would that the
-    /// snapshot is of.
+    /// An engine with this state. It makes the same decisions as the engine of the snapshot.
     #[must_use]
     pub fn from_snapshot(snapshot: &Snapshot) -> Self {
         let mut engine = Self::with_decay(snapshot.decay);
@@ -187,7 +186,7 @@ impl Engine {
             })
             .collect();
         self.settle_place(at, &way, groups.clone(), place.since);
-        // The place has holds of its own now.
+        // The placed gang has its own holds now.
         for (node, _) in groups.iter().flatten() {
             self.nodes.unhold(*node);
         }
@@ -215,7 +214,7 @@ impl Engine {
         self.drop_shape(&shape);
     }
 
-    /// What its place is to a gang, once all that it may follow are there.
+    /// Restores the state of a gang's place. All gangs must have been added, so that victims exist.
     fn put_standing(&mut self, told: &GangSnapshot) {
         let Some(place) = &told.place else { return };
         let Some(&at) = self.ids.get(&told.gang.id) else {

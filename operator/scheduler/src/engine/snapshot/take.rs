@@ -17,7 +17,7 @@ use crate::resources::Resources;
 use crate::state::{DemandIdx, GangIdx, Pod};
 
 impl Engine {
-    /// All that it knows.
+    /// The whole state of the engine.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let mut pods: Vec<PodSnapshot> = self.pods.iter().map(|p| self.pod_snapshot(p)).collect();
@@ -78,7 +78,7 @@ impl Engine {
     }
 
     fn lag_snapshots(&self) -> Vec<LagSnapshot> {
-        // One that is 0 says nothing.
+        // A lag of 0 is left out.
         let lags = self.queues.tree().lags().into_iter();
         let lags = lags.filter(|lag| lag.lag != 0);
         let mut lags: Vec<LagSnapshot> = lags
@@ -160,7 +160,7 @@ impl Engine {
         beside.map(|(r, n)| (self.catalog.name(*r), *n)).collect()
     }
 
-    /// By name.
+    /// The charges, by name.
     fn charges(&self, demand: Option<&Demand>) -> Vec<ChargeSnapshot> {
         let flavors = self.queues.flavors();
         let mut charged: Vec<ChargeSnapshot> = demand
