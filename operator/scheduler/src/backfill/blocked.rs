@@ -1,5 +1,4 @@
-//! Who waits for room, and who waits for quota: all that have been looked at and
-//! are not to be looked at again yet.
+//! Gangs that wait for room or quota: those that have been tried and are not yet due again.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -10,7 +9,7 @@ use crate::ids::{NodeName, QueueName};
 use crate::queueing::{OrderKey, Phase};
 use crate::state::{GangIdx, Shape, SignatureIdx};
 
-/// What decides which nodes a gang may use.
+/// The nodes that a gang may use, by what decides about them.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Pool {
     signatures: Vec<SignatureIdx>,
@@ -29,34 +28,34 @@ impl Pool {
     }
 }
 
-/// A gang that waits for room, in one of its ways.
+/// A gang that waits for room, with one of its flavor assignments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Candidate {
     pub(crate) gang: GangIdx,
     pub(crate) way: usize,
 }
 
-/// What is waited for.
+/// A resource that a gang waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Entry {
     Capacity(Pool),
     Quota,
 }
 
-/// What a gang waits for, with the way in which it does.
+/// The resources that a gang waits for, and with which flavor assignment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Blocked {
     queue: QueueName,
     key: OrderKey,
     entries: SmallVec<[(Entry, usize); 1]>,
-    /// In another of its ways it waits for nothing but what is kept for others: so
-    /// it is looked at whenever that changes. Were nothing kept for it meanwhile,
-    /// that alone would change it, for ever.
+    /// With another flavor assignment the gang lacks only what is reserved for other gangs. It is
+    /// therefore tried again whenever reservations change. Reserving nothing for it meanwhile would
+    /// itself be such a change, and so on for ever.
     pub(crate) is_kept_out: bool,
 }
 
 impl Blocked {
-    /// A gang that waits for nothing (yet).
+    /// A gang that does not wait for anything yet.
     pub(crate) fn new(queue: &QueueName, key: OrderKey) -> Self {
         Self {
             queue: queue.clone(),
@@ -66,8 +65,8 @@ impl Blocked {
         }
     }
 
-    /// It waits for that in this way, whose shape that is. Of ways that wait for the
-    /// same the first that is told counts.
+    /// Adds what the gang waits for with this flavor assignment, which has this shape. If several
+    /// assignments wait for the same, the first one counts.
     pub(crate) fn add(&mut self, phase: Phase, way: usize, shape: &Shape) {
         let entry = match phase {
             Phase::Capacity => Entry::Capacity(Pool::of(shape)),
@@ -84,7 +83,7 @@ impl Blocked {
     }
 }
 
-/// By queue, in order.
+/// Blocked gangs by queue, in order.
 #[derive(Debug, Default)]
 pub(crate) struct BlockedGangs {
     capacity: BTreeMap<QueueName, BTreeMap<Pool, BTreeMap<OrderKey, Candidate>>>,
@@ -93,12 +92,12 @@ pub(crate) struct BlockedGangs {
 }
 
 impl BlockedGangs {
-    /// What a gang waits for that has been looked at, if it was looked at before.
+    /// The entry of a blocked gang.
     pub(crate) fn get(&self, gang: GangIdx) -> Option<&Blocked> {
         self.gangs.get(&gang)
     }
 
-    /// A gang has been looked at, and is not there.
+    /// Adds a gang that is not there yet.
     pub(crate) fn insert(&mut self, gang: GangIdx, blocked: Blocked) {
         if blocked.entries.is_empty() {
             return;
@@ -117,8 +116,8 @@ impl BlockedGangs {
         self.gangs.insert(gang, blocked);
     }
 
-    /// A gang waits no longer, or is to be looked at again. Says whether it was the first
-    /// of its queue in a pool that waits for room: by the first, queues take turns.
+    /// Removes a gang that is no longer pending or is due again. Returns true if it was the first
+    /// of its queue that waits for room in a pool: the first gangs decide whose turn it is.
     pub(crate) fn remove(&mut self, gang: GangIdx) -> bool {
         let Some(Blocked {
             queue,
@@ -165,17 +164,17 @@ impl BlockedGangs {
         }
     }
 
-    /// Nobody waits for room.
+    /// True if no gang waits for room.
     pub(crate) fn is_empty(&self) -> bool {
         self.capacity.is_empty()
     }
 
-    /// The queues in which someone waits for room.
+    /// The queues in which a gang waits for room.
     pub(crate) fn queues(&self) -> impl Iterator<Item = &QueueName> {
         self.capacity.keys()
     }
 
-    /// Who waits for room in a queue, by pool.
+    /// The gangs of a queue that wait for room, by pool.
     pub(crate) fn pools(
         &self,
         queue: &QueueName,
@@ -183,7 +182,7 @@ impl BlockedGangs {
         self.capacity.get(queue).into_iter().flatten()
     }
 
-    /// The first of those that wait for room in a pool, after another if there is one.
+    /// The first gang that waits for room in a pool, or the next one after `after`.
     pub(crate) fn next(
         &self,
         queue: &QueueName,
@@ -196,12 +195,12 @@ impl BlockedGangs {
         Some((key, *candidate))
     }
 
-    /// The queues in which someone waits for quota.
+    /// The queues in which a gang waits for quota.
     pub(crate) fn queues_for_quota(&self) -> impl Iterator<Item = &QueueName> {
         self.quota.keys()
     }
 
-    /// The first of a queue that waits for quota.
+    /// The first gang of a queue that waits for quota.
     pub(crate) fn first_for_quota(&self, queue: &QueueName) -> Option<(&OrderKey, Candidate)> {
         let (key, candidate) = self.quota.get(queue)?.first_key_value()?;
         Some((key, *candidate))

@@ -1,4 +1,4 @@
-//! When gangs that have their place end.
+//! When placed gangs end.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,12 +8,11 @@ use crate::ids::GangId;
 use crate::state::GangIdx;
 use crate::time::Time;
 
-/// Placed gangs in the order in which they are taken to end: those whose end is
-/// known by it, then those that were told to stop and are late, then the others by when
-/// they were placed; ties by name.
+/// Placed gangs in the order in which they are assumed to end: first those with a known end, then
+/// those that are late to stop, then the rest by when they were placed; ties by name.
 ///
-/// One that is past its end has no known end any more, or the next that is
-/// predicted: it is not taken to end in a moment, again and again.
+/// A gang that is past its end either gets the next predicted end or has no known end any more. So
+/// the engine does not keep assuming that it ends in a moment.
 #[derive(Debug, Default)]
 pub(crate) struct Ends {
     known: BTreeSet<(Time, GangId, GangIdx)>,
@@ -22,7 +21,7 @@ pub(crate) struct Ends {
 }
 
 impl Ends {
-    /// A gang has its place on these terms, as of now.
+    /// Adds a gang that is placed on these terms.
     pub(crate) fn insert(&mut self, at: GangIdx, id: &GangId, term: Term, now: Time) {
         self.remove(at, id);
         self.file(at, id.clone(), term, now);
@@ -37,7 +36,7 @@ impl Ends {
         self.terms.insert(at, (term, end));
     }
 
-    /// A gang has its place no longer.
+    /// Removes a gang that is no longer placed.
     pub(crate) fn remove(&mut self, at: GangIdx, id: &GangId) {
         match self.terms.remove(&at) {
             Some((_, Some(end))) => self.known.remove(&(end, id.clone(), at)),
@@ -46,7 +45,7 @@ impl Ends {
         };
     }
 
-    /// It is so late now.
+    /// Advances the time.
     pub(crate) fn advance(&mut self, now: Time) {
         while let Some((end, ..)) = self.known.first()
             && *end < now
@@ -58,7 +57,7 @@ impl Ends {
         }
     }
 
-    /// Everyone, with the end that is known.
+    /// All gangs, with their known end.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Option<Time>, GangIdx)> {
         let known = self.known.iter().map(|(end, _, at)| (Some(*end), *at));
         known.chain(self.unknown.iter().map(|(_, _, at)| (None, *at)))

@@ -1,4 +1,4 @@
-//! A head, and what others must do about it.
+//! Heads of queue, and what gangs behind them must respect.
 
 use std::sync::Arc;
 
@@ -13,46 +13,47 @@ use crate::quota::Demand;
 use crate::state::{Catalog, GangIdx, NodeIdx, Nodes, Shape};
 use crate::time::Time;
 
-/// A gang that others must not make later.
+/// A gang that gangs behind it must not delay.
 #[derive(Clone, Debug)]
 pub(crate) struct Head {
     pub(crate) at: GangIdx,
     pub(crate) gang: Arc<Gang>,
     pub(crate) key: OrderKey,
-    /// What it would be charged.
+    /// The demand that it would be charged.
     pub(crate) demand: Demand,
     /// The nodes that it may use.
     pub(crate) pool: FixedBitSet,
     pub(crate) plan: Plan,
-    /// The place of the plan, by name.
+    /// The placement of the plan, by node name.
     pub(crate) placement: Placement,
 }
 
-/// A gang that would start now: what backfill looks at of it.
+/// The properties of a gang that would start now, as far as backfill uses them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stay {
     pub(crate) end: Option<End>,
     pub(crate) preemptible: bool,
-    /// Its queue lets its gangs pass others.
+    /// Its queue allows backfill.
     pub(crate) backfill: bool,
 }
 
 impl Stay {
-    /// Whether it ends in time for a head that has waited since it was submitted.
+    /// True if it ends by `start`, for a head that was submitted at `submitted`. A predicted end
+    /// counts only until the head has waited for [`TRUST`].
     pub(crate) fn ends_by(&self, start: Time, submitted: Time, now: Time) -> bool {
         self.end
             .is_some_and(|end| end.at <= start && (end.certain || now < submitted.plus(TRUST)))
     }
 }
 
-/// What a gang must do about a head that it comes after.
+/// The restriction that a head puts on a gang behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Restraint {
-    /// Leave what the head's place will lack.
+    /// Leave free what the head's placement will lack.
     Keep,
-    /// Keep off the nodes of its place.
+    /// Stay off the nodes of the head's placement.
     Avoid,
-    /// Not start at all.
+    /// Do not start at all.
     Stop,
 }
 
@@ -69,7 +70,7 @@ impl Head {
         &self.gang.id
     }
 
-    /// Whether it asks of others what another did.
+    /// True if it restricts other gangs in the same way as `other`.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         let plans = (&self.plan, &other.plan);
         self.at == other.at
@@ -80,7 +81,7 @@ impl Head {
             && plans.0.keep == plans.1.keep
     }
 
-    /// None: it is free to start anywhere.
+    /// The restriction on a gang behind it. None: that gang may start anywhere.
     pub(crate) fn restrains(&self, stay: &Stay, now: Time) -> Option<Restraint> {
         if !stay.backfill {
             return Some(Restraint::Stop);
@@ -95,12 +96,12 @@ impl Head {
         }
     }
 
-    /// The nodes of its place.
+    /// The nodes of its placement.
     pub(crate) fn nodes(&self) -> impl Iterator<Item = NodeIdx> {
         self.plan.groups.iter().flatten().map(|(node, _)| *node)
     }
 
-    /// Whether a gang of this shape may use a node that it may use.
+    /// True if a gang of this shape may use a node that the head may use.
     pub(crate) fn meets(&self, shape: &Shape, catalog: &Catalog, nodes: &Nodes) -> bool {
         let excluded = excluded(shape, nodes);
         shape.groups.iter().any(|group| {

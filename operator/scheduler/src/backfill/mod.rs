@@ -1,28 +1,27 @@
-//! Backfill: who waits for room longest in a pool of nodes gets a reservation, and
-//! others start before it only where that does not make it later.
+//! Backfill: the gang that has waited longest for room in a pool of nodes gets a reservation, and
+//! other gangs start ahead of it only if that does not delay it.
 //!
-//! After EASY (Lifka, "The ANL/IBM SP Scheduling System", JSSPP '95), with a place
-//! beside the start. The *head* of a pool is the first gang in global order that
-//! capacity blocks; further heads have pools that are disjoint from those before.
-//! Its *reservation* is the earliest start and a place, if what runs ends when it
-//! should. Who goes after the head may start
+//! The rule is EASY (Lifka, "The ANL/IBM SP Scheduling System", JSSPP '95), which also reserves
+//! nodes here. The *head* of a pool is the first gang in global order that lacks capacity; further
+//! heads have pools that are disjoint from those before. Its *reservation* is the earliest start
+//! and a placement, assuming that running gangs end on time. A gang behind the head may start
 //!
-//! - anywhere, if it ends by the start of the head; where it is only predicted to,
-//!   until the head has waited for [`TRUST`];
-//! - else where it leaves what the place will lack at that start;
-//! - where the start is unknown, anywhere if it is preemptible, until the head has
-//!   waited for [`PATIENCE`]; from then on nowhere on the nodes of the place, so that
-//!   these drain.
+//! - anywhere, if it ends by the start of the head; if that end is only predicted, until the head
+//!   has waited for [`TRUST`];
+//! - otherwise if it leaves what the placement will lack at that start;
+//! - if the start is unknown, anywhere if it is preemptible, until the head has waited for
+//!   [`PATIENCE`]; from then on nowhere on the nodes of the placement, so that these drain.
 //!
-//! A head whose start is unknown starts nevertheless: what runs without known end is
-//! taken to end in the order in which it was placed, and who is placed later goes
-//! behind it in that order and not onto the place. So the latest gang that the
-//! head waits for never becomes a later one, and all of them end some day.
+//! A head whose start is unknown does start in the end. Gangs without a known end are assumed to
+//! end in the order in which they were placed. Gangs that are placed later come last in that order
+//! and stay off the placement. So the last gang that the head waits for never changes to a later
+//! one, and all of them end some day.
 //!
-//! A gang that quota blocks reserves quota in the same way, and no node: see `quota`.
+//! A gang that lacks quota reserves quota in the same way, but no nodes: see `quota`.
 //!
-//! Where to look: `term` says when one ends, `ends` keeps when all do, `blocked` who waits for room,
-//! `plan` finds start and place, `head` says what others must do about it.
+//! Where to look: `term` has the end of one gang and `ends` those of all, `blocked` the gangs that
+//! wait for room, `plan` finds start and placement, and `head` has what gangs behind a head must
+//! respect.
 
 mod blocked;
 mod ends;
@@ -47,65 +46,64 @@ use crate::ids::{GangId, QueueName};
 use crate::placement::Placement;
 use crate::time::Time;
 
-/// How long a head whose start is unknown lets preemptible gangs onto its place,
-/// from its submission.
+/// How long a head whose start is unknown lets preemptible gangs onto its nodes, from its
+/// submission.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(600);
 
-/// How long a head lets others pass that are only predicted to end in time, from its
-/// submission. One that takes longer than was predicted makes it later, and there
-/// may always be a next one.
+/// How long a head lets gangs pass that are only predicted to end in time, from its submission. A
+/// gang that takes longer than predicted delays the head, and there may always be a next one.
 pub(crate) const TRUST: Duration = Duration::from_secs(86_400);
 
-/// What is kept for the first gang in order that waits for room.
+/// The reservation of the first gang in order that waits for room.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reservation {
     /// The gang.
     pub gang: GangId,
-    /// When it starts, if what runs ends when it should. None: something that must
-    /// end before has no known end, or is past it.
+    /// When the gang starts if running gangs end on time. None: a gang that must end first has no
+    /// known end, or is past it.
     pub start: Option<Time>,
-    /// Where its pods would go then.
+    /// Where its pods would go at that time.
     pub placement: Placement,
 }
 
-/// What the engine keeps for backfill.
+/// The state that the engine keeps for backfill.
 #[derive(Debug, Default)]
 pub(crate) struct Backfill {
     /// When placed gangs end.
     pub(crate) ends: Ends,
-    /// The same by queue.
+    /// When placed gangs end, by queue.
     pub(crate) ends_in: BTreeMap<QueueName, Ends>,
-    /// When it was last looked at who is past its end.
+    /// When ends were last checked for gangs that are past them.
     pub(crate) ends_at: Time,
-    /// The state of queues in which these were worked out.
+    /// The version of the queue configuration that `ends` and `ends_in` were computed with.
     pub(crate) config: u64,
     pub(crate) blocked: BlockedGangs,
-    /// How nodes were chosen between when the heads were worked out.
+    /// The version of packing that the heads were computed with.
     pub(crate) packing: u64,
-    /// In global order.
+    /// The heads, in global order.
     pub(crate) heads: Vec<Head>,
-    /// By queue, for the first that quota blocks. To be worked out where missing.
+    /// The first gang of each queue that lacks quota. Missing entries are still to be computed.
     pub(crate) quota: BTreeMap<QueueName, QuotaHead>,
-    /// The first end that those counted on which decided who is a head.
+    /// The first end that the choice of heads relied on.
     pub(crate) quota_end: Option<Time>,
-    /// The heads may be others, or their reservations may be wrong.
+    /// The heads or their reservations may have changed.
     pub(crate) stale: bool,
-    /// Something has started since they were worked out that respects them.
+    /// A gang has started since the heads were computed, and respects them.
     pub(crate) outdated: bool,
-    /// It is only asked whether there is a place.
+    /// Reservations are ignored: the caller only asks if there is room.
     pub(crate) ignored: bool,
-    /// What was last told of heads.
+    /// The reservations that were last reported.
     pub(crate) told: BTreeMap<GangId, Reservation>,
 }
 
 impl Backfill {
-    /// Something has changed that can move a reservation.
+    /// Something has changed that may move a reservation.
     pub(crate) fn disturb(&mut self) {
         self.stale = true;
         self.quota.clear();
     }
 
-    /// The first time at which a reservation of now is none any more: what should
+    /// The first time at which a current reservation becomes invalid, because a gang that should
     /// have ended has not.
     pub(crate) fn expires(&self) -> Option<Time> {
         let ends = self.heads.iter().filter_map(|head| head.plan.first_end);

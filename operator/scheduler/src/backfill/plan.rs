@@ -1,4 +1,4 @@
-//! When and where a gang could start.
+//! The earliest start and a placement for a gang.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,33 +9,33 @@ use crate::placement::{Hold, Packing, Rooms, Runs, UndoLog, Wish, place_without}
 use crate::state::{Catalog, NodeIdx, Nodes, ResourceIdx};
 use crate::time::Time;
 
-/// Ends after which it is asked whether any number would do: mostly fewer do, and
-/// the question costs a look at every node.
+/// Number of ends after which the planner checks if the gang can fit at all: usually fewer suffice,
+/// and the check looks at every node.
 const LONG: usize = 64;
 
-/// When and where.
+/// A start and a placement.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
-    /// None: not known.
+    /// The start. None: unknown.
     pub(crate) start: Option<Time>,
-    /// The first end that was counted on.
+    /// The first end that the plan relies on.
     pub(crate) first_end: Option<Time>,
     /// In the order of the gang's task groups.
     pub(crate) groups: Vec<Runs>,
-    /// What must stay free until then, beyond what becomes free.
+    /// Room that must stay free until the start, beyond what becomes free.
     pub(crate) keep: Vec<Hold>,
 }
 
-/// Someone who is taken to end.
+/// A gang or pod that is assumed to end.
 #[derive(Clone, Debug)]
 pub(crate) struct Leaver {
-    /// None: it is not known when.
+    /// When it ends. None: unknown.
     pub(crate) end: Option<Time>,
     pub(crate) holds: SmallVec<[Hold; 2]>,
 }
 
-/// Two lists in the order in which they are taken to end as one. Of those whose end
-/// is not known the first come first.
+/// Merges two lists by end. Leavers without a known end come last, those of `first` before those of
+/// `second`.
 pub(crate) fn in_order(
     first: impl Iterator<Item = Leaver>,
     second: impl Iterator<Item = Leaver>,
@@ -49,7 +49,7 @@ pub(crate) fn in_order(
     })
 }
 
-/// The live state: what is tried on it is taken back.
+/// The live state, on which the planner tries placements and undoes them.
 pub(crate) struct Planner<'a> {
     pub(crate) nodes: &'a mut Nodes,
     pub(crate) packing: &'a mut Packing,
@@ -57,13 +57,13 @@ pub(crate) struct Planner<'a> {
 }
 
 impl Planner<'_> {
-    /// The earliest start of a gang that finds no place now, if these end in this
-    /// order. None: not even when all of them have. `others` are those among them that
-    /// are no gang's.
+    /// The earliest start of a gang that has no place now, if the leavers end in this order. None:
+    /// it has no place even when all of them have ended. `others` are the leavers that belong to no
+    /// gang.
     ///
-    /// The count says from when on a place is possible at all, which is mostly when
-    /// there is one; then places are looked for, and where there is none, in steps
-    /// that double and back in halves, since more room is never worse.
+    /// Counting pods per node tells when a placement may be possible at all, which is usually when
+    /// there is one. From then on the planner tries to place the gang. On failure it looks further
+    /// in steps that double, then bisects, because more room is never worse.
     pub(crate) fn plan(
         &mut self,
         wish: &Wish<'_>,
@@ -102,7 +102,7 @@ impl Planner<'_> {
         Some(self.earliest(wish, &gone, failed, groups))
     }
 
-    /// Whether every group alone would fit if all gangs left, and the others.
+    /// True if every group alone would fit if all gangs and `others` left.
     fn is_possible(&mut self, rooms: &Rooms, others: &[Leaver]) -> bool {
         let mut left = UndoLog::default();
         for hold in others.iter().flat_map(|leaver| &leaver.holds) {
@@ -113,8 +113,8 @@ impl Planner<'_> {
         is_possible
     }
 
-    /// The fewest that must end: more than `failed`, and all of them at most, for
-    /// which `groups` is the place.
+    /// The plan with the fewest ends: more than `failed` and at most all of them, for which
+    /// `groups` is the placement.
     fn earliest(
         &mut self,
         wish: &Wish<'_>,
@@ -140,21 +140,21 @@ impl Planner<'_> {
         }
     }
 
-    /// A place once these have ended.
+    /// A placement once these have ended.
     fn try_without(&mut self, wish: &Wish<'_>, gone: &[Leaver]) -> Option<Vec<Runs>> {
         let leaving = gone.iter().flat_map(|leaver| &leaver.holds);
         place_without(self.nodes, self.packing, self.catalog, wish, leaving)
     }
 
-    /// Whether it depends on shared devices what pods find on a node.
+    /// True if shared devices decide how many pods fit on a node.
     fn shares(&self, demand: &[(ResourceIdx, i64)], node: NodeIdx) -> bool {
         let open = |resource| self.nodes.open_devices(node).any(|(d, _)| d == resource);
         let mut resources = demand.iter().map(|(resource, _)| *resource);
         resources.any(|r| self.nodes.shared_device(r).is_some() || open(r))
     }
 
-    /// By node, what the place needs and those who end do not leave there. Where
-    /// devices are shared nobody knows which one becomes free: there all is kept.
+    /// Needs of the placement on each node beyond what the ending gangs leave there. On nodes with
+    /// shared devices it is unknown which device becomes free, so everything there is kept.
     fn keep(&self, wish: &Wish<'_>, groups: &[Runs], gone: &[Leaver]) -> Vec<Hold> {
         let mut lacks: BTreeMap<NodeIdx, BTreeMap<ResourceIdx, i64>> = BTreeMap::new();
         let mut keep = Vec::new();

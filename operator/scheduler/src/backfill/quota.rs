@@ -1,16 +1,16 @@
-//! Quota is reserved as room is: for the first gang of a queue that quota blocks.
+//! Reservation of quota, for the first gang of a queue that lacks quota.
 //!
-//! Gangs behind it in the queue may start if they end before its quota is free by
-//! known ends, or leave enough of it. A head that waits for other queues, with no known
-//! end, keeps nothing from a gang that stays within the nominal quota of the queue, or
-//! borrows only what the head is not short of: that quota would be idle without end.
+//! Gangs behind it in the queue may start if they end before its quota becomes free by known ends,
+//! or if they leave enough of it. A head that waits for other queues without a known end keeps
+//! nothing from a gang that stays within the nominal quota of the queue, or that borrows only what
+//! the head is not short of. Otherwise that quota would be idle without end.
 //!
-//! A head that asks for no more than the nominal quota of its queue, or of a queue above
-//! that, is an *owner*: what it waits for is lent to other queues, so that gangs below its
-//! root that would borrow it come after it too, and their ends are waited for; they
-//! leave it its quota also while it waits for room, or it would wait for the one and
-//! the other in turn. For a head that asks for more, only the queue's own gangs count:
-//! whose turn it is to borrow is not decided here.
+//! A head that asks for no more than the nominal quota of its queue, or of a queue above it, is an
+//! *owner*: other queues borrow what it waits for. Gangs below its root that would borrow that
+//! quota therefore come after it too, and their ends are waited for. They leave it its quota also
+//! while it waits for room; otherwise it would wait for room and quota in turn. For a head that
+//! asks for more, only gangs of its own queue count, because whose turn it is to borrow is not
+//! decided here.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,28 +22,28 @@ use crate::quota::{Demand, FlavorResource, QueueIdx};
 use crate::state::GangIdx;
 use crate::time::Time;
 
-/// The first gang of a queue that quota blocks.
+/// The first gang of a queue that lacks quota.
 #[derive(Clone, Debug)]
 pub(crate) struct QuotaHead {
     pub(crate) at: GangIdx,
     pub(crate) key: OrderKey,
     queue: QueueIdx,
     demand: Demand,
-    /// What is given back by its start; where that is not known, some day.
+    /// Quota that is given back by its start, or by all ends if its start is unknown.
     given_back: Vec<(QueueIdx, Vec<(FlavorResource, i128)>)>,
-    /// When that much is given back. None: not known, or never.
+    /// When that much is given back. None: unknown, or never.
     pub(crate) start: Option<Time>,
-    /// The first end that was counted on.
+    /// The first end that was relied on.
     pub(crate) first_end: Option<Time>,
     submitted: Time,
-    /// Its start is not known, and it lacks quota even if its own queue holds nothing.
+    /// Its start is unknown, and it would lack quota even if its own queue held nothing.
     pub(crate) waits_for_other_queues: bool,
 }
 
 impl QuotaHead {
-    /// `ends`: who gives back, in the order in which they are taken to end; `held`:
-    /// what each holds of which queue. Those who leave are charged no longer, and give
-    /// back all the same. The queues are as before.
+    /// `ends` are the holders in the order in which they are assumed to end; `held` tells what each
+    /// of them holds of which queue. Leaving gangs are no longer charged, but still give back what
+    /// they hold. Leaves the queues unchanged.
     pub(crate) fn new(
         (at, key, gang): (GangIdx, OrderKey, &Gang),
         (queue, demand): (QueueIdx, Demand),
@@ -102,7 +102,7 @@ impl QuotaHead {
         head
     }
 
-    /// The quota of one that waits for room, and has it.
+    /// The quota of a head that waits for room and already has quota.
     pub(crate) fn of_head(head: &Head, queue: QueueIdx) -> Self {
         Self {
             at: head.at,
@@ -134,13 +134,13 @@ impl QuotaHead {
         }
     }
 
-    /// What it waits for.
+    /// The quotas that it waits for.
     pub(crate) fn quotas(&self) -> impl Iterator<Item = FlavorResource> {
         self.demand.iter().map(|(what, _)| what)
     }
 
-    /// Whether there is quota for it in time if a gang of a queue is given so much
-    /// before. The queues are as before.
+    /// True if the head still gets its quota in time after a gang of a queue has been given
+    /// `demand`. Leaves the queues unchanged.
     pub(crate) fn leaves_enough(
         &self,
         queues: &mut Queues,
@@ -161,8 +161,8 @@ impl QuotaHead {
         fits
     }
 
-    /// Whether it is short of something of which there is less once a gang is given
-    /// what it would borrow, or `all` of what it asks for. The queues are as before.
+    /// True if the head is short of a quota that shrinks when a gang gets what it would borrow or,
+    /// with `all`, its whole demand. Leaves the queues unchanged.
     pub(crate) fn is_lent_to(
         &self,
         queues: &mut Queues,
@@ -195,7 +195,7 @@ impl QuotaHead {
         is_less
     }
 
-    /// Whether a gang that comes after it may start.
+    /// True if a gang behind the head may start.
     pub(crate) fn lets(
         &self,
         stay: &Stay,

@@ -1,22 +1,22 @@
-//! How long a gang holds its place, as far as that is known.
+//! How long a gang stays placed, as far as that is known.
 
 use std::time::Duration;
 
 use crate::predict::corrected;
 use crate::time::Time;
 
-/// What is known of the end of a gang, from when it has its place.
+/// The known facts about the end of a placed gang.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Term {
-    /// When it got its place.
+    /// When it was placed.
     pub(crate) since: Time,
-    /// It is ended after so long.
+    /// The longest time that it stays placed: it is ended then.
     pub(crate) limit: Option<Duration>,
-    /// It is thought to take so long; nothing ends it then.
+    /// Its predicted runtime; nothing ends it then.
     pub(crate) predicted: Option<Duration>,
     /// How long it may take to stop.
     pub(crate) grace: Duration,
-    /// It was told to stop then, and nothing else matters.
+    /// When it was told to stop; then the other fields do not matter.
     pub(crate) told: Option<Time>,
 }
 
@@ -24,12 +24,12 @@ pub(crate) struct Term {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct End {
     pub(crate) at: Time,
-    /// Something ends it then. Else it is a prediction.
+    /// True if the gang is ended at that time. False: the end is a prediction.
     pub(crate) certain: bool,
 }
 
 impl Term {
-    /// It ends then, whatever happens.
+    /// The term of a gang that certainly ends at this time.
     pub(crate) fn until(end: Time) -> Self {
         Self {
             since: end,
@@ -40,7 +40,7 @@ impl Term {
         }
     }
 
-    /// The term of what was told to stop, and is to be gone by then.
+    /// The term of a gang that was told to stop and should be gone at this time.
     pub(crate) fn stops_by(end: Time) -> Self {
         Self {
             told: Some(end),
@@ -48,8 +48,8 @@ impl Term {
         }
     }
 
-    /// The end that is known at this time. None: there is none, or it is past its
-    /// limit. A prediction that is exceeded is followed by the next.
+    /// The known end as of `now`. None: there is none, or the gang is past its limit. An exceeded
+    /// prediction is followed by the next one.
     pub(crate) fn end(&self, now: Time) -> Option<End> {
         if let Some(told) = self.told {
             let at = told.plus(self.grace);
@@ -70,8 +70,8 @@ impl Term {
         (end.at >= now).then_some(end)
     }
 
-    /// Its place among those whose end is not known: those that were told to stop,
-    /// then by when they were placed.
+    /// Its rank among gangs without a known end: first those that were told to stop, then by when
+    /// they were placed.
     pub(crate) fn rank(&self) -> Option<Time> {
         self.told.is_none().then_some(self.since)
     }

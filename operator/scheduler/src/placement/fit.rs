@@ -4,17 +4,17 @@ use smallvec::SmallVec;
 
 use crate::state::{Column, GroupShape, NodeIdx, Nodes, ResourceIdx, WHOLE};
 
-/// What of a node counts.
+/// The part of a node's capacity that counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Room {
-    /// What is free now.
+    /// The capacity that is free now.
     Free,
-    /// All of it, as if no pod were there.
+    /// The whole capacity, as if the node ran no pods.
     Empty,
 }
 
 impl Room {
-    /// How much of it there is; never negative.
+    /// The amount that counts; never negative.
     pub(crate) fn of(self, column: &Column, node: NodeIdx) -> i64 {
         match self {
             Self::Free => column.free(node).max(0),
@@ -23,9 +23,9 @@ impl Room {
     }
 }
 
-/// The columns that a group needs, found once.
+/// The columns that a group needs, looked up once.
 pub(crate) struct Fit<'a> {
-    /// None: a resource that no node has.
+    /// None: no node has one of the resources.
     columns: Option<SmallVec<[(&'a Column, i64); 6]>>,
     /// A share of one device: the device, and how many thousandths.
     share: Option<(ResourceIdx, i64)>,
@@ -49,7 +49,7 @@ impl<'a> Fit<'a> {
         }
     }
 
-    /// How many pods the node holds, at most so many.
+    /// How many pods fit on the node, at most `most`.
     pub(crate) fn pods(&self, node: NodeIdx, most: u32) -> u32 {
         let Some(columns) = &self.columns else {
             return 0;
@@ -57,7 +57,8 @@ impl<'a> Fit<'a> {
         let mut pods = i64::from(most);
         for (column, need) in columns {
             let room = self.room.of(column, node);
-            // One division a resource is what this loop costs: only where it tells more.
+            // The division dominates the cost of this loop, so it is done only if it changes the
+            // result.
             if need.checked_mul(pods).is_none_or(|needs| needs > room) {
                 pods = room.checked_div(*need).unwrap_or(0);
             }
@@ -68,7 +69,7 @@ impl<'a> Fit<'a> {
         u32::try_from(pods.min(self.places(node))).unwrap_or(0)
     }
 
-    /// How many shares the devices of the node hold.
+    /// How many shares fit on the devices of the node.
     fn places(&self, node: NodeIdx) -> i64 {
         let Some((device, share)) = self.share else {
             return i64::MAX;

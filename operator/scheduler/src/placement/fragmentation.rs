@@ -1,25 +1,24 @@
-//! How much of a node's devices typical tasks can use: what packing preserves.
+//! How much of a node's devices typical tasks can use: packing preserves this.
 //!
-//! Fragmentation as in FGD (Weng et al., "Beware of Fragmentation: Scheduling
-//! GPU-Sharing Workloads with Fragmentation Gradient Descent", USENIX ATC '23):
-//! the devices that are free on a node, less what a typical task could use of
-//! them, expected over the typical tasks. Of all nodes, the one is taken where
-//! it grows least. As what is free shrinks by the same amount everywhere, this
-//! is where what is usable shrinks least beyond that. A task uses
+//! Fragmentation as in FGD (Weng et al., "Beware of Fragmentation: Scheduling GPU-Sharing Workloads
+//! with Fragmentation Gradient Descent", USENIX ATC '23): the free devices of a node, minus the
+//! part that a typical task could use, averaged over the typical tasks. Packing chooses the node
+//! where fragmentation grows least. Free devices shrink by the same amount on every node, so this
+//! is the node where the usable part shrinks least beyond that. A task uses
 //!
 //! - nothing of a node that has no room for it or does not meet its constraints;
-//! - else every device that is free enough for it,
-//! - but no more devices than the free cores feed, at the cores that typical
-//!   tasks need for a device on average, and at least its own.
+//! - otherwise every device that is free enough for it,
+//! - but no more devices than the free cores feed, at the cores that typical tasks need per device
+//!   on average, and at least its own.
 //!
-//! The last is ours: FGD calls all free devices usable as long as one task fits,
-//! so that the devices that are stranded by and by for want of cores come as a
-//! surprise. It has no parameter: the average is that of the same tasks.
+//! The last rule is ours. FGD counts all free devices as usable as long as one task fits, so
+//! devices that become stranded for lack of cores are noticed too late. The rule has no parameter:
+//! the average is over the same tasks.
 
 use super::history::{Seen, Typical};
 use crate::state::{Catalog, Needs, Nodes, Profile, ResourceIdx, SignatureIdx, WHOLE};
 
-/// The typical tasks, ready to be tried on profiles.
+/// The typical tasks, prepared to be tried on profiles.
 #[derive(Debug, Default)]
 pub(super) struct Fragmentation {
     tasks: Vec<Task>,
@@ -29,21 +28,20 @@ pub(super) struct Fragmentation {
 #[derive(Debug)]
 struct Task {
     needs: Needs,
-    /// The device itself, where a task needs a share of it too.
+    /// The device itself, also for a task that needs only a share of it.
     device: ResourceIdx,
-    /// What one pod takes of devices, in thousandths.
+    /// Thousandths of devices that one pod takes.
     takes: i64,
     weight: i64,
     /// The bit of its signature in a profile.
     bit: u128,
-    /// What all tasks with this device take of devices (thousandths) and of
-    /// cores (thousandths), each by weight.
+    /// Thousandths of devices and of cores that all tasks with this device take, weighted.
     devices: i128,
     cores: i128,
 }
 
 impl Fragmentation {
-    /// Prepares the typical tasks; the signatures whose bits profiles must show.
+    /// Prepares the typical tasks, and lists the signatures whose bits profiles must have.
     pub(super) fn new(seen: &Seen, nodes: &Nodes, catalog: &Catalog) -> (Self, Vec<SignatureIdx>) {
         let mut lenses: Vec<SignatureIdx> = seen.typical().map(|t| t.signature).collect();
         lenses.sort_unstable();
@@ -70,8 +68,7 @@ impl Fragmentation {
         (Self { tasks, cpu }, lenses)
     }
 
-    /// The thousandths of devices that typical tasks can use of what is free, by
-    /// weight of the tasks.
+    /// Thousandths of free devices that typical tasks can use, summed by the weight of the tasks.
     pub(super) fn usable(&self, profile: &Profile) -> i64 {
         let cores = self.cpu.map_or(0, |cpu| profile.free(cpu));
         self.tasks.iter().fold(0, |sum, task| {

@@ -1,10 +1,9 @@
-//! Unlike groups that get into each other's way: every way to share the nodes,
-//! within bounds.
+//! Bounded search for groups of unlike pods that compete for the same nodes: it tries every way to
+//! share the nodes.
 //!
-//! Nodes are taken one after the other. What matters of all that has been done
-//! so far is only how many pods of each group are left, so the search keeps the
-//! frontier of such remainders, without those that another one beats. Without
-//! reaching a bound it is exact.
+//! Nodes are filled one after another. Only the number of pods of each group that are left matters
+//! for the next node, so the search keeps the frontier of such remainders and drops those that
+//! another one dominates. The search is exact unless it reaches a bound.
 
 use smallvec::SmallVec;
 
@@ -13,29 +12,29 @@ use super::pack::Runs;
 use super::share;
 use crate::state::{Catalog, Column, GroupShape, NodeIdx, Nodes, ResourceIdx, Shape, Signature};
 
-/// Remainders that are kept at a node.
+/// Remainders that are kept per node at most.
 const WIDTH: usize = 128;
-/// Ways to fill one node that are looked at.
+/// Ways to fill one node that are considered at most.
 const WAYS: usize = 128;
-/// Comparisons in one search: a few milliseconds.
+/// Comparisons in one search at most: a few milliseconds.
 const STEPS: usize = 400_000;
 
 /// Pods of each group.
 type Counts = SmallVec<[u32; 4]>;
 
-/// What a search found.
+/// The result of a search.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// A place: for each group, nodes with how many pods go onto each.
+    /// A place: for each group, nodes with the number of pods on each.
     Found(Vec<Runs>),
-    /// None; `certain` where no bound was reached.
+    /// No place was found.
     Nothing {
-        /// No bound was reached: there is none.
+        /// True if the search reached no bound, so there is no place.
         certain: bool,
     },
 }
 
-/// One way to go on: on this node these pods.
+/// One step of a placement: these pods on this node.
 struct Step {
     before: Option<usize>,
     node: NodeIdx,
@@ -58,11 +57,11 @@ struct Search<'a> {
     certain: bool,
 }
 
-/// Where a search may put pods.
+/// The nodes on which a search may put pods.
 pub(crate) struct Field<'a> {
     /// Nodes, in the order in which they are filled.
     pub(crate) among: &'a [NodeIdx],
-    /// Whether a group, by its place in the shape, may go onto a node.
+    /// True if a group, by its index in the shape, may use a node.
     pub(crate) allows: &'a dyn Fn(usize, NodeIdx) -> bool,
     pub(crate) room: Room,
 }
@@ -75,7 +74,7 @@ pub(crate) fn search(
     excluded: &[NodeIdx],
     room: Room,
 ) -> Answer {
-    // Tightest first, as in packing; nodes without devices before all others.
+    // Tightest first, as in packing; nodes without devices come before all others.
     let field = Field {
         among: &nodes.tightest(),
         allows: &|_, node| !excluded.contains(&node),
@@ -84,8 +83,8 @@ pub(crate) fn search(
     search_in(nodes, catalog, shape, &field, &mut 0)
 }
 
-/// The same on part of the nodes. What it compares is added to `spent`, which is
-/// bounded for all searches together.
+/// Searches on a part of the nodes. `spent` counts the comparisons, which are bounded for all
+/// searches together.
 pub(crate) fn search_in(
     nodes: &Nodes,
     catalog: &Catalog,
@@ -162,7 +161,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The greatest sets of pods that the node holds, none within another.
+    /// The largest sets of pods that the node holds, none of them within another.
     fn ways(&mut self, node: NodeIdx, frontier: &[Remainder]) -> Vec<Counts> {
         let most: Counts = (0..self.groups.len())
             .map(|g| {
@@ -194,9 +193,9 @@ impl<'a> Search<'a> {
         ways
     }
 
-    /// Adds the ways to go on after `pods` of the first groups. The first way
-    /// takes as much as it can of each group in turn; where that is as much as
-    /// the node holds of each alone, no other way is better.
+    /// Adds the ways to go on after `pods` of the first groups. The first way takes as much as it
+    /// can of each group in turn. If the node holds no more of any group even alone, no other way
+    /// is better.
     fn enumerate(
         &mut self,
         most: &Counts,
@@ -210,7 +209,7 @@ impl<'a> Search<'a> {
             return;
         };
         let fits = self.fits(group, free, *most_here);
-        // Of the last group fewer than fit is never better.
+        // Taking fewer pods of the last group than fit is never better.
         let last = group.saturating_add(1) == most.len();
         let least = if last { fits } else { 0 };
         for count in (least..=fits).rev() {
@@ -229,7 +228,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// How many pods of a group fit into what is free.
+    /// How many pods of a group fit into `free`.
     fn fits(&self, group: usize, free: &[i64], most: u32) -> u32 {
         let fits = self
             .columns
@@ -250,7 +249,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Every remainder, less every way to fill the node.
+    /// Every remainder minus every way to fill the node.
     fn advance(
         &mut self,
         node: NodeIdx,
@@ -269,7 +268,7 @@ impl<'a> Search<'a> {
                 made.push((self.weight(&left), left, remainder.last, pods));
             }
         }
-        // What beats another weighs no more, and where it weighs the same comes first.
+        // A dominating remainder weighs no more, and comes first among equal weights.
         made.sort_unstable();
         let mut kept: Vec<Remainder> = Vec::new();
         for (_, left, before, pods) in made {
@@ -315,12 +314,12 @@ impl<'a> Search<'a> {
     }
 }
 
-/// True where no group has more left.
+/// True if `a` has no more left of any group than `b`.
 fn beats(a: &Counts, b: &Counts) -> bool {
     a.iter().zip(b).all(|(a, b)| a <= b)
 }
 
-/// Without those that hold no more of any group than another.
+/// Drops the ways that hold no more of any group than another way.
 fn prune(ways: Vec<Counts>) -> Vec<Counts> {
     let mut kept: Vec<Counts> = Vec::new();
     for way in ways {

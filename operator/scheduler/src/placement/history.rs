@@ -1,4 +1,4 @@
-//! The typical tasks: what the queues hold and have held.
+//! The typical tasks: pods that queues hold now or have held.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -10,16 +10,16 @@ use crate::ids::ResourceName;
 use crate::resources::Resources;
 use crate::state::{Catalog, DemandIdx, GroupShape, ResourceIdx, Shape, SignatureIdx};
 
-/// Shapes that fragmentation is measured with, the most frequent ones: as many
-/// as a profile has bits.
+/// Number of task shapes that fragmentation is measured with, the most frequent ones: one per bit
+/// of a profile.
 pub(super) const TYPICAL: usize = 128;
-/// Shapes that are counted: twice as many, so that the next ones can come up.
+/// Number of task shapes that are counted: twice as many, so that the next ones can move up.
 const COUNTED: usize = TYPICAL.saturating_mul(2);
-/// Pods after which what is older counts half: what 10,000 nodes hold, roughly.
+/// Pods after which older ones count half: roughly what 10,000 nodes hold.
 const HALF_LIFE: u64 = 1 << 16;
 
-/// What an engine has learned about the tasks that come: restored into another
-/// one, that decides the same.
+/// The typical tasks that an engine has learned. An engine that restores them makes the same
+/// decisions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct History {
     tasks: Vec<Task>,
@@ -36,12 +36,11 @@ struct Task {
     weight: u64,
 }
 
-/// Pods by what they need and where they may go, and their weights as of the
-/// last renewal.
+/// Pods by needs and constraints, and their weights as of the last renewal.
 ///
-/// Weights are renewed when as many pods have come as were known then, or a half
-/// life of them: at least half of what there is to know is known, and a thousand
-/// gangs cost ten renewals. Between two of them every score stays what it is.
+/// Weights are renewed when as many pods have come as were known at the last renewal, or a
+/// half-life of them. So at least half of all pods are always known, and a thousand gangs cost ten
+/// renewals. Scores do not change between renewals.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     tasks: BTreeMap<(DemandIdx, SignatureIdx), Count>,
@@ -101,8 +100,8 @@ impl Seen {
         self.tasks.insert(key, task);
     }
 
-    /// Keys by number of pods, the most frequent first; of equal ones by content,
-    /// since numbers depend on the order in which things came.
+    /// Keys by number of pods, the most frequent first; ties by content, because numbers depend on
+    /// the order of arrival.
     fn by_weight(&self, catalog: &Catalog) -> Vec<(DemandIdx, SignatureIdx)> {
         let mut keys: Vec<_> = self.tasks.iter().collect();
         keys.sort_by_cached_key(|(key, task)| {
@@ -112,7 +111,7 @@ impl Seen {
         keys.into_iter().map(|(key, _)| *key).collect()
     }
 
-    /// The lighter half goes.
+    /// Drops the lighter half.
     fn drop_lightest(&mut self, catalog: &mut Catalog) {
         for key in self.by_weight(catalog).into_iter().skip(TYPICAL) {
             self.tasks.remove(&key);
@@ -137,7 +136,7 @@ impl Seen {
         self.version = self.version.saturating_add(1);
     }
 
-    /// Counts the renewals.
+    /// The number of renewals so far.
     pub(super) fn version(&self) -> u64 {
         self.version
     }
@@ -153,7 +152,7 @@ impl Seen {
         })
     }
 
-    /// By content, to be restored into another engine.
+    /// Exports the history by content, to be restored into another engine.
     pub(super) fn export(&self, catalog: &Catalog) -> History {
         let task = |(key, count): (&(DemandIdx, SignatureIdx), &Count)| {
             let (request, constraints) = content(catalog, *key);
@@ -174,7 +173,7 @@ impl Seen {
         }
     }
 
-    /// Takes what another engine has learned in the place of what is known.
+    /// Replaces the history by that of another engine.
     pub(super) fn restore(&mut self, catalog: &mut Catalog, history: &History) {
         for (demand, signature) in std::mem::take(&mut self.tasks).into_keys() {
             catalog.release(demand, signature);
@@ -199,7 +198,7 @@ impl Seen {
     }
 }
 
-/// What a task needs and where it may go.
+/// The request and constraints of a task.
 fn content(
     catalog: &Catalog,
     (demand, signature): (DemandIdx, SignatureIdx),

@@ -1,4 +1,4 @@
-//! What pods hold of a node, and the place that others find without them.
+//! Usage of a node by pods, and the placement that a gang finds without it.
 
 use std::sync::Arc;
 
@@ -8,18 +8,18 @@ use super::place::{Wish, place};
 use super::undo::UndoLog;
 use crate::state::{Catalog, NodeIdx, Nodes, ResourceIdx};
 
-/// What so many pods hold of a node.
+/// Usage of a node by a number of equal pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Hold {
     pub(crate) node: NodeIdx,
-    /// Of one of them.
+    /// Usage of one of the pods.
     pub(crate) demand: Arc<Vec<(ResourceIdx, i64)>>,
     pub(crate) pods: u32,
-    /// They are a placed gang's.
+    /// The pods belong to a placed gang.
     pub(crate) held: bool,
 }
 
-/// The place that a gang finds once these have left. Everything is as before.
+/// The placement that a gang finds once these pods have left. Leaves the state unchanged.
 pub(crate) fn place_without<'h>(
     nodes: &mut Nodes,
     packing: &mut Packing,

@@ -10,12 +10,12 @@ use crate::state::{Class, NodeIdx, Signature};
 /// Nodes with how many pods go onto each, in the order in which they were chosen.
 pub(crate) type Runs = Vec<(NodeIdx, u32)>;
 
-/// Fills node by node: first the one where the pods that it holds cost the least
-/// fragmentation each, then the best fit, then by name; where pods of the group
-/// prefer some nodes to others, that comes first, as in Kubernetes.
+/// Fills node by node: first the node where its pods cost the least fragmentation each, then the
+/// best fit, then by name. Preferences of the pods among nodes come before all of these, as in
+/// Kubernetes.
 ///
-/// None where the nodes do not hold all of them; there is at least one. That is exact: identical pods
-/// do not get into each other's way.
+/// None if the nodes do not hold all of the pods, of which there is at least one. This is exact,
+/// because identical pods do not compete for different resources.
 pub(super) fn fill(
     ranked: &Ranked<'_>,
     count: u32,
@@ -82,7 +82,7 @@ fn by_tier(
     in_order(all, count)
 }
 
-/// The same among nodes that have been chosen.
+/// Fills nodes that have already been chosen, in the same order.
 pub(super) fn in_order(mut all: Vec<Choice<Order>>, count: u32) -> Option<Runs> {
     all.sort_unstable();
     let mut left = count;

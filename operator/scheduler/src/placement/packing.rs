@@ -1,4 +1,4 @@
-//! What packing remembers between placements.
+//! The state of packing between placements.
 
 use super::fragmentation::Fragmentation;
 use super::history::{History, Seen};
@@ -12,35 +12,34 @@ pub(crate) struct Packing {
     seen: Seen,
     fragmentation: Fragmentation,
     rankings: Rankings,
-    /// The signatures that classes tell apart, and what they are: numbers are
-    /// used again.
+    /// The signatures that classes distinguish, with their constraints, because numbers are reused.
     lenses: Vec<(SignatureIdx, Constraints)>,
-    /// The renewal that the scores are of, and the kinds of shares there were.
+    /// The renewal and the number of kinds of shares that the scores belong to.
     of: (u64, usize),
 }
 
 impl Packing {
-    /// Counts what changes how nodes are chosen between.
+    /// Changes whenever the choice between nodes changes.
     pub(crate) fn version(&self) -> u64 {
         self.seen.version()
     }
 
-    /// Counts the pods of a gang that has come.
+    /// Counts the pods of a new gang.
     pub(crate) fn learn(&mut self, catalog: &mut Catalog, shape: &Shape) {
         self.seen.learn(catalog, shape);
     }
 
-    /// What has been learned.
+    /// Exports the learned history.
     pub(crate) fn export(&self, catalog: &Catalog) -> History {
         self.seen.export(catalog)
     }
 
-    /// Takes what another engine has learned.
+    /// Replaces the history by that of another engine.
     pub(crate) fn restore(&mut self, catalog: &mut Catalog, history: &History) {
         self.seen.restore(catalog, history);
     }
 
-    /// Brings typical tasks and their signatures up to date. Before a gang is placed.
+    /// Brings typical tasks and their signatures up to date. To be called before a gang is placed.
     pub(crate) fn prepare(&mut self, nodes: &mut Nodes, catalog: &mut Catalog) {
         nodes.know_shares(catalog);
         nodes.rank();
@@ -55,7 +54,7 @@ impl Packing {
                 .into_iter()
                 .filter_map(|lens| Some((lens, meaning(&lens)?)))
                 .collect();
-            // Most renewals change weights alone: then the classes stay.
+            // Most renewals change only weights: then the classes stay.
             if lenses != self.lenses {
                 nodes.look_through(lenses.iter().map(|(lens, _)| *lens).collect());
                 self.lenses = lenses;
@@ -67,8 +66,8 @@ impl Packing {
         }
     }
 
-    /// The classes of nodes as packing wants them for a group, as of now; `by_class`:
-    /// and it says of single nodes how much they are wanted.
+    /// The classes of nodes as packing ranks them for a group now. With `by_class` the ranking can
+    /// also be looked up by node.
     pub(super) fn rank<'a>(
         &'a mut self,
         group: &GroupShape,

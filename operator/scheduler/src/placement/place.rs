@@ -1,4 +1,4 @@
-//! A place for a whole gang.
+//! Placement of a whole gang.
 
 use smallvec::SmallVec;
 
@@ -32,35 +32,34 @@ pub(crate) fn share(nodes: &Nodes, group: &GroupShape) -> u128 {
 /// No place was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NoPlace {
-    /// The search reached no bound: there is none.
+    /// True if the search reached no bound, so there is no place.
     pub(crate) certain: bool,
 }
 
-/// A gang's wish.
+/// The requirements of a gang on its placement.
 pub(crate) struct Wish<'a> {
     pub(crate) shape: &'a Shape,
     pub(crate) strategy: Strategy,
     pub(crate) excluded: &'a [NodeIdx],
 }
 
-/// Nodes that a gang of this shape keeps away from.
+/// Nodes that a gang of this shape excludes.
 pub(crate) fn excluded(shape: &Shape, nodes: &Nodes) -> SmallVec<[NodeIdx; 4]> {
     let excluded = shape.excluded.iter();
     excluded.filter_map(|name| nodes.find(name)).collect()
 }
 
-/// Finds a place for all groups of a gang and charges it to the live state, with
-/// the log that takes it back; the runs are in the order of the gang's groups, each
-/// node once, neighbouring ranks on neighbouring nodes.
+/// Finds a place for all groups of a gang and charges it to the live state; the log can undo the
+/// charge. The runs are in the order of the gang's groups, each node once, neighbouring ranks on
+/// neighbouring nodes.
 ///
-/// Groups go largest first, each packed or spread. Where that fails, and every
-/// group alone would fit, the order is at fault or the groups collide: then every
-/// way is tried, within bounds; but not of sharing devices. What the gang asks of
-/// topology is kept.
+/// Groups are placed largest first, each packed or spread. If that fails although every group alone
+/// would fit, the order is at fault or the groups compete. Then a bounded search tries every way,
+/// except for shared devices. The topology requests of the gang are kept.
 ///
 /// # Errors
 ///
-/// [`NoPlace`]: there is none, and the state is as before.
+/// [`NoPlace`]: no place was found, and the state is unchanged.
 pub(crate) fn place(
     nodes: &mut Nodes,
     packing: &mut Packing,
@@ -102,7 +101,7 @@ pub(crate) fn place(
 /// Groups with their numbers, largest pods first.
 pub(crate) fn by_size<'a>(nodes: &Nodes, shape: &'a Shape) -> Vec<(usize, &'a GroupShape)> {
     let mut order: Vec<(usize, &GroupShape)> = shape.groups.iter().enumerate().collect();
-    // Stable: of equal groups the first goes first.
+    // The sort is stable: equal groups keep their order.
     order.sort_by_cached_key(|(_, group)| std::cmp::Reverse(share(nodes, group)));
     order
 }
@@ -126,7 +125,7 @@ fn largest_first(
     Some(placed.into_iter().map(|(_, runs)| runs).collect())
 }
 
-/// A place for one group. None where the nodes do not hold all of its pods.
+/// A place for one group. None if the nodes do not hold all of its pods.
 pub(super) fn fill(
     nodes: &mut Nodes,
     packing: &mut Packing,
@@ -149,12 +148,12 @@ pub(super) fn fill(
     }
 }
 
-/// A node that may be taken: the tier and then what it is wanted by, its place in the
-/// order of names, and how many pods it holds.
+/// A node that may be used: tier, rank of its class, position by name, node, and number of pods
+/// that fit.
 pub(super) type Choice<By> = (Tier, By, u32, NodeIdx, u32);
 
-/// A place for one group among some nodes, each with how many pods it holds. None
-/// where they do not hold all of its pods. Needs a ranking by class.
+/// A place for one group among some nodes, each given with the number of pods that fit. None if
+/// they do not hold all of its pods. Needs a ranking by class.
 pub(super) fn fill_among(
     ranked: &Ranked<'_>,
     count: u32,

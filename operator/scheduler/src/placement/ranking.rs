@@ -1,4 +1,4 @@
-//! Classes of nodes in the order in which packing wants them for a demand.
+//! Classes of nodes in the order in which packing prefers them for a demand.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -10,31 +10,28 @@ use super::fragmentation::Fragmentation;
 use crate::state::{Catalog, Class, Demand, GroupShape, Needs, NodeIdx, Nodes, Profile};
 use crate::state::{ResourceIdx, WHOLE, fraction};
 
-/// Places that all rankings together may have for each class, and beyond that (5
-/// MB; half as much again and more where they are kept by class too): what bounds
-/// their memory. The least recently used one goes first.
+/// Places of all rankings together: this many per class, plus a constant (5 MB, and half as much
+/// again if they are also kept by class). This bounds their memory. The least recently used ranking
+/// is dropped first.
 const PLACES_A_CLASS: usize = 2;
 const PLACES: usize = 1 << 17;
 
-/// How much a class is wanted, the least first. Nodes with equal order are
-/// taken by name.
+/// The rank of a class, the most preferred first. Nodes of equal order are taken by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Order {
-    /// What typical tasks can use less of it then, a pod: FGD.
+    /// How much less of the class typical tasks can use afterwards, per pod: FGD.
     loss: i64,
-    /// Best fit: devices that are free, in thousandths. For pods without devices
-    /// 0 for nodes without any, else 1 more than are free, so that such nodes
-    /// come last.
+    /// Best fit: free devices in thousandths. For pods without devices: 0 for nodes without any,
+    /// otherwise 1 more than are free, so that such nodes come last.
     pub(super) devices: i64,
-    /// Then the free fraction of the cores, so that nodes that are used already come
-    /// before empty ones.
+    /// Then the free fraction of the cores, so that nodes in use come before empty ones.
     cores_fraction: u32,
-    /// Then the free cores, in thousandths: of empty nodes the smaller comes first.
+    /// Then the free cores, in thousandths: among empty nodes the smaller comes first.
     pub(super) cores: i64,
 }
 
 impl Order {
-    /// The other way round: most free devices first, then most free cores.
+    /// The opposite order: most free devices first, then most free cores.
     pub(super) fn most_free(self) -> Free {
         Reverse((self.devices, self.cores))
     }
@@ -43,30 +40,30 @@ impl Order {
 /// Free devices, then free cores, both in thousandths, the most first.
 pub(super) type Free = Reverse<(i64, i64)>;
 
-/// How much a node is wanted, and how many of the group's pods it holds.
+/// The rank of a node, and how many of the group's pods it holds.
 pub(super) type Wanted = (Order, u32);
 
 /// The classes that hold a pod, in order.
 #[derive(Debug)]
 struct Ranking {
     needs: Needs,
-    /// Classes from this number on have not been looked at.
+    /// Classes from this number on have not been ranked yet.
     seen: usize,
     places: BTreeSet<(Order, usize)>,
-    /// The same by number of the class, from when it is first asked for on.
+    /// The ranks by class number, filled when first asked for.
     by_class: Option<FxHashMap<usize, Wanted>>,
     used: u64,
 }
 
 type Key = (Arc<Vec<(ResourceIdx, i64)>>, Option<ResourceIdx>, u32);
 
-/// Rankings of the demands that were lately placed.
+/// Rankings of recently placed demands.
 #[derive(Debug, Default)]
 pub(super) struct Rankings {
     by_demand: FxHashMap<Key, Ranking>,
-    /// What typical tasks can use of a class, by its number.
+    /// Devices of a class that typical tasks can use, by class number.
     usable: Vec<Option<i64>>,
-    /// The age of the classes that the numbers are of.
+    /// The age of the classes that the numbers belong to.
     age: u64,
     clock: u64,
 }
@@ -88,8 +85,8 @@ impl Rankings {
         self.usable.clear();
     }
 
-    /// Brings the ranking of a group up to date: only classes that are new are
-    /// looked at; `by_class`: it is to say of single nodes how much they are wanted. None where nothing could ever hold a pod.
+    /// Brings the ranking of a group up to date; only new classes are ranked. With `by_class` it
+    /// can also be looked up by node. None if no node could ever hold a pod.
     pub(super) fn refresh<'a>(
         &'a mut self,
         group: &GroupShape,
@@ -105,8 +102,8 @@ impl Rankings {
         self.clock = self.clock.saturating_add(1);
         let key = (Arc::clone(&group.demand), group.device, group.count);
         if !self.by_demand.contains_key(&key) {
-            // Resources that no node has are numbered anew when their last pod is
-            // gone: what is remembered must not name them.
+            // Resources that no node has get new numbers when their last pod is gone, so cached
+            // rankings must not name them.
             let demand: &Demand = &group.demand;
             if demand.iter().any(|(r, _)| nodes.column(*r).is_none()) {
                 return None;
@@ -151,7 +148,7 @@ impl Rankings {
         Some(Ranked { ranking, nodes })
     }
 
-    /// Drops rankings that have not been used for longest.
+    /// Drops the least recently used rankings.
     fn make_room(&mut self, classes: usize) {
         let most = classes
             .saturating_mul(PLACES_A_CLASS)
@@ -170,7 +167,7 @@ impl Rankings {
     }
 }
 
-/// A loss by so many pods, a pod, in parts of 2^16.
+/// The loss per pod, in parts of 2^16.
 fn a_pod(loss: i64, pods: u32) -> i64 {
     let fine = i128::from(loss).saturating_mul(1 << 16);
     let share = fine.checked_div(i128::from(pods)).unwrap_or(fine);
@@ -201,7 +198,7 @@ pub(super) struct Ranked<'a> {
 }
 
 impl<'a> Ranked<'a> {
-    /// The nodes that are ranked.
+    /// The ranked nodes.
     pub(super) fn nodes(&self) -> &'a Nodes {
         self.nodes
     }
@@ -215,7 +212,7 @@ impl<'a> Ranked<'a> {
             .filter(|(_, class)| !class.members.is_empty())
     }
 
-    /// False where all nodes together hold fewer pods, whatever keeps pods off some.
+    /// False if all nodes together hold fewer pods, before any exclusions.
     pub(super) fn may_hold(&self, count: u32) -> bool {
         let mut left = u64::from(count);
         let mut classes = self.iter();
@@ -228,11 +225,11 @@ impl<'a> Ranked<'a> {
             })
     }
 
-    /// Says of nodes how much they are wanted; None where one holds no pod. Needs a
-    /// ranking by class.
+    /// A function that returns the rank of a node. None if the node holds no pod. Needs a ranking
+    /// by class.
     pub(super) fn wanted(&self) -> impl FnMut(NodeIdx) -> Option<Wanted> + use<'a> {
         let (nodes, ranking) = (self.nodes, self.ranking);
-        // Neighbours are mostly of one class.
+        // Neighbouring nodes are usually of one class.
         let mut last: Option<(usize, Option<Wanted>)> = None;
         move |node| {
             let class = nodes.classes().of(node)?;
@@ -247,12 +244,12 @@ impl<'a> Ranked<'a> {
         }
     }
 
-    /// The place of a node in the order of names.
+    /// The position of a node by name.
     pub(super) fn rank_of(&self, node: NodeIdx) -> u32 {
         self.nodes.rank_of(node)
     }
 
-    /// How many pods a node of the class holds, at most so many.
+    /// How many pods a node of the class holds, at most `most`.
     pub(super) fn fits(&self, class: &Class, most: u32) -> u32 {
         class.profile.fits(&self.ranking.needs, most)
     }

@@ -1,4 +1,4 @@
-//! How many pods of a gang would fit, node by node, as others leave and come back.
+//! Counts how many pods of a gang would fit, node by node, while victims leave and come back.
 
 use std::ops::Range;
 
@@ -9,13 +9,13 @@ use super::hold::Hold;
 use super::place::Wish;
 use crate::state::{Catalog, Demand, GroupShape, NodeIdx, Nodes, ResourceIdx};
 
-/// What is free of the resources that a gang needs, and how many pods of each of
-/// its groups that holds. A copy of these columns alone: thousands of gangs come
-/// and go in it for what placing one of them in the live state costs.
+/// Free capacity of the resources that a gang needs, and how many pods of each of its groups that
+/// holds. It copies only these columns, so thousands of gangs can leave and come back at the cost
+/// of placing one gang in the live state.
 ///
-/// No placement can beat it: groups may want the same room, and shares the same
-/// device. Where no device is shared it is exact for a gang of one group without a
-/// wish for closeness.
+/// It is an upper bound for every placement, because groups may compete for the same room, and
+/// shares for the same device. It is exact for a gang of one group without a topology request, if
+/// no devices are shared.
 #[derive(Clone, Debug)]
 pub(crate) struct Rooms {
     columns: SmallVec<[Column; 6]>,
@@ -23,15 +23,15 @@ pub(crate) struct Rooms {
     groups: Vec<Group>,
 }
 
-/// A resource that is looked at.
+/// A resource that the gang needs.
 #[derive(Clone, Debug)]
 struct Column {
     resource: ResourceIdx,
-    /// The one that it changes along with, if there is any.
+    /// The resource that changes together with it, if any.
     along: Option<ResourceIdx>,
 }
 
-/// What is free: node by node, so that what changes together lies together.
+/// Free capacity node by node, so that what changes together is adjacent in memory.
 #[derive(Clone, Debug)]
 struct Free {
     columns: usize,
@@ -39,7 +39,7 @@ struct Free {
     amounts: Vec<i64>,
 }
 
-/// How much becomes free at most when one pod goes, by column.
+/// The most that becomes free when one pod leaves, by column.
 pub(crate) type Freed = SmallVec<[i64; 6]>;
 
 #[derive(Clone, Debug)]
@@ -54,7 +54,7 @@ struct Group {
 }
 
 impl Column {
-    /// How much of it becomes free at most when a pod goes.
+    /// The most that becomes free of it when a pod leaves.
     fn freed(&self, nodes: &Nodes, demand: &Demand) -> i64 {
         let amounts = demand.iter().map(|(resource, need)| {
             if *resource == self.resource {
@@ -76,7 +76,7 @@ impl Free {
         from..from.saturating_add(self.columns)
     }
 
-    /// By column.
+    /// The free amounts of a node, by column.
     fn on(&self, node: NodeIdx) -> &[i64] {
         self.amounts.get(self.places(node)).unwrap_or(&[])
     }
@@ -111,7 +111,7 @@ impl Group {
         self.allows.ones().map(NodeIdx::of)
     }
 
-    /// How many of its pods fit into what is free, by column.
+    /// How many of its pods fit into `free`, given by column.
     fn fits(&self, free: impl IntoIterator<Item = i64>) -> u32 {
         let mut pods = i64::from(self.count);
         for (need, free) in self.needs.iter().zip(free) {
@@ -123,7 +123,7 @@ impl Group {
         u32::try_from(pods).unwrap_or(0)
     }
 
-    /// Counts a node anew.
+    /// Counts the pods of a node again.
     fn count(&mut self, free: &Free, node: NodeIdx) {
         let now = self.fits(free.on(node).iter().copied());
         if let Some(slot) = self.pods.get_mut(node.at()) {
@@ -137,7 +137,7 @@ impl Group {
         pods >= u64::from(self.count)
     }
 
-    /// How many of its pods all its nodes have enough of one resource for.
+    /// How many of its pods would fit on all its nodes if they needed only this resource.
     fn places(&self, free: &Free, column: usize, need: i64) -> u64 {
         let places = self.nodes().map(|node| {
             let free = free.on(node).get(column).map_or(0, |free| *free);
@@ -147,7 +147,7 @@ impl Group {
         places.fold(0, u64::saturating_add)
     }
 
-    /// Of which resources how much must become free at least before more could fit.
+    /// The least that must become free, by resource, before more pods could fit.
     fn lacking(&self, columns: &[Column], free: &Free) -> Vec<(ResourceIdx, i128)> {
         let needed = || {
             let columns = columns.iter().zip(&self.needs).enumerate();
@@ -155,7 +155,7 @@ impl Group {
         };
         let alone = needed().filter_map(|(at, (column, need))| {
             let missing = u64::from(self.count).saturating_sub(self.places(free, at, *need));
-            // One unit each at least.
+            // Each missing pod needs at least one unit.
             (missing > 0).then(|| (column.resource, i128::from(missing)))
         });
         let alone: Vec<_> = alone.collect();
@@ -169,7 +169,7 @@ impl Group {
 }
 
 impl Rooms {
-    /// As things are.
+    /// The current state of the nodes.
     pub(crate) fn new(nodes: &Nodes, catalog: &Catalog, wish: &Wish<'_>) -> Self {
         let columns = wish.shape.total.iter().map(|(resource, _)| Column {
             along: nodes.along(*resource, 0).map(|(along, _)| along),
@@ -200,7 +200,7 @@ impl Rooms {
         }
     }
 
-    /// The same of these nodes alone: nothing else may be used.
+    /// The rooms restricted to these nodes.
     pub(crate) fn within(&self, nodes: &FixedBitSet) -> Self {
         let mut rooms = self.clone();
         for group in &mut rooms.groups {
@@ -213,8 +213,7 @@ impl Rooms {
         rooms
     }
 
-    /// Whether a node could hold more pods of any group with that much more free, by
-    /// column.
+    /// True if a node could hold more pods of any group with `freed` more free, by column.
     pub(crate) fn gains_by(&self, node: NodeIdx, freed: &[i64]) -> bool {
         let free = self.free.on(node).iter().zip(freed);
         let free = free.map(|(free, freed)| free.saturating_add(*freed));
@@ -225,38 +224,38 @@ impl Rooms {
         })
     }
 
-    /// How many pods there is no room for yet, each group alone.
+    /// How many pods do not fit yet, summed over the groups as if each were alone.
     pub(crate) fn short(&self) -> u64 {
         let groups = self.groups.iter();
         let short = groups.map(|group| u64::from(group.count).saturating_sub(group.total));
         short.fold(0, u64::saturating_add)
     }
 
-    /// Whether any group may use the node.
+    /// True if any group may use the node.
     pub(crate) fn concerns(&self, node: NodeIdx) -> bool {
         let mut groups = self.groups.iter();
         groups.any(|group| group.allows.contains(node.at()))
     }
 
-    /// What becomes free when a pod with that demand goes.
+    /// Amounts that become free when a pod with that demand leaves, by column.
     pub(crate) fn freed(&self, nodes: &Nodes, demand: &Demand) -> Freed {
         let columns = self.columns.iter();
         columns.map(|column| column.freed(nodes, demand)).collect()
     }
 
-    /// Pods leave a node. Says whether any group may use it.
+    /// Pods leave a node. Returns true if any group may use the node.
     pub(crate) fn free(&mut self, nodes: &Nodes, hold: &Hold) -> bool {
         let freed = self.freed(nodes, &hold.demand);
         self.leave(hold.node, &freed, hold.pods)
     }
 
-    /// So many pods leave a node, each of which frees that. Says whether any group
-    /// may use it.
+    /// `pods` pods leave a node, each of which frees `freed`. Returns true if any group may use the
+    /// node.
     pub(crate) fn leave(&mut self, node: NodeIdx, freed: &[i64], pods: u32) -> bool {
         self.change(node, freed, i64::from(pods))
     }
 
-    /// They come back.
+    /// The pods come back.
     pub(crate) fn come_back(&mut self, node: NodeIdx, freed: &[i64], pods: u32) {
         self.change(node, freed, i64::from(pods).saturating_neg());
     }
@@ -276,8 +275,8 @@ impl Rooms {
         true
     }
 
-    /// Whether every group alone would still fit if so many pods came back to a
-    /// node, where each does now.
+    /// True if every group alone would still fit after `pods` pods came back to a node. Each must
+    /// fit now.
     pub(crate) fn bears(&self, node: NodeIdx, freed: &[i64], pods: u32) -> bool {
         let left = self.free.on(node).iter().zip(freed);
         let left = left.map(|(free, freed)| {
@@ -288,7 +287,7 @@ impl Rooms {
         groups.all(|group| {
             let before = group.pods.get(node.at()).map_or(0, |pods| *pods);
             let spare = group.total.saturating_sub(u64::from(group.count));
-            // Nothing of it lies here, or all of it may go.
+            // The group has no pods here, or can lose all of them.
             u64::from(before) <= spare || {
                 let lost = before.saturating_sub(group.fits(left.clone()));
                 u64::from(lost) <= spare
@@ -296,8 +295,8 @@ impl Rooms {
         })
     }
 
-    /// How many more pods of the first group a node holds with that much more free, by
-    /// column. For a gang of one group.
+    /// How many more pods of the first group a node holds with `freed` more free, by column. For a
+    /// gang of one group.
     pub(crate) fn gains(&self, node: NodeIdx, freed: &[i64]) -> u32 {
         let Some(group) = self.groups.iter().find(|group| group.count > 0) else {
             return 0;
@@ -311,7 +310,7 @@ impl Rooms {
         }
     }
 
-    /// How much more of each column could be of use to the first group on a node.
+    /// How much more of each column the first group could use on a node.
     pub(crate) fn of_use(&self, node: NodeIdx) -> SmallVec<[i64; 6]> {
         let group = self.groups.iter().find(|group| group.count > 0);
         let needs = group.into_iter().flat_map(|group| {
@@ -325,14 +324,14 @@ impl Rooms {
             .collect()
     }
 
-    /// Whether every group alone would fit.
+    /// True if every group alone would fit.
     pub(crate) fn enough(&self) -> bool {
         let mut groups = self.groups.iter();
         groups.all(|group| group.is_enough(group.total))
     }
 
-    /// How much must become free of each resource at least before all pods of the
-    /// first group fit, by column.
+    /// The least that must become free of each resource before all pods of the first group fit, by
+    /// column.
     pub(crate) fn missing(&self) -> SmallVec<[i128; 6]> {
         let Some(group) = self.groups.iter().find(|group| group.count > 0) else {
             return SmallVec::new();
@@ -348,8 +347,7 @@ impl Rooms {
         missing
     }
 
-    /// Whether every group alone would fit if all gangs left. Costs a look at every
-    /// node.
+    /// True if every group alone would fit if all gangs left. Looks at every node.
     pub(crate) fn is_possible(&self, nodes: &Nodes) -> bool {
         let mut groups = self.groups.iter();
         groups.all(|group| {
@@ -362,8 +360,8 @@ impl Rooms {
         })
     }
 
-    /// Of which resources how much must become free at least, anywhere, before
-    /// more could fit than now: any one of them may do.
+    /// The least that must become free of each resource, on any node, before more pods could fit
+    /// than now. Any one of the resources may suffice.
     pub(crate) fn lacking(&self) -> Vec<(ResourceIdx, i128)> {
         let groups = self.groups.iter();
         let lacking = groups.filter(|group| !group.is_enough(group.total));

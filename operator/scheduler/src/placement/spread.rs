@@ -5,10 +5,10 @@ use super::place::Choice;
 use super::ranking::{Free, Ranked};
 use crate::state::{NodeIdx, Signature};
 
-/// A pod a node, then another one a node, and so on: the nodes with most free
-/// first, then by name. Nodes that the pods prefer are filled before others.
+/// Puts one pod on each node, then a second one, and so on: nodes with most free capacity first,
+/// then by name. Nodes that the pods prefer are filled before others.
 ///
-/// None where the nodes do not hold all of them.
+/// None if the nodes do not hold all of the pods.
 pub(super) fn fill(
     ranked: &Ranked<'_>,
     count: u32,
@@ -27,7 +27,7 @@ pub(super) fn fill(
     in_order(all, count)
 }
 
-/// The same among nodes that have been chosen.
+/// Fills nodes that have already been chosen, in the same way.
 pub(super) fn in_order(mut all: Vec<Choice<Free>>, count: u32) -> Option<Runs> {
     all.sort_unstable();
     let mut left = count;

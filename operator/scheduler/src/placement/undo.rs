@@ -1,11 +1,11 @@
-//! Tentative charges on the live state, and the log that takes them back.
+//! Tentative charges on the live state, and the log that undoes them.
 
 use std::sync::Arc;
 
 use super::hold::Hold;
 use crate::state::{NodeIdx, Nodes, ResourceIdx, SavedShares};
 
-/// What has been tried. To be rolled back or kept; dropping it keeps it.
+/// The tentative charges so far. Roll it back to undo them; dropping it keeps them.
 #[derive(Debug, Default)]
 pub(crate) struct UndoLog {
     entries: Vec<Entry>,
@@ -15,15 +15,15 @@ pub(crate) struct UndoLog {
 struct Entry {
     node: NodeIdx,
     demand: Arc<Vec<(ResourceIdx, i64)>>,
-    /// Negative where they were taken off.
+    /// Negative if the pods were taken off the node.
     pods: i64,
     held: bool,
-    /// The node's shared devices before.
+    /// The node's shared devices before the charge.
     shares: SavedShares,
 }
 
 impl UndoLog {
-    /// Charges so many pods of a gang to a node.
+    /// Charges `pods` pods of a gang to a node.
     pub(crate) fn charge(
         &mut self,
         nodes: &mut Nodes,
@@ -34,7 +34,7 @@ impl UndoLog {
         self.change(nodes, node, demand, i64::from(pods), true);
     }
 
-    /// Takes what pods hold off their node.
+    /// Takes pods off their node.
     pub(crate) fn lift(&mut self, nodes: &mut Nodes, hold: &Hold) {
         let times = i64::from(hold.pods).saturating_neg();
         self.change(nodes, hold.node, &hold.demand, times, hold.held);
@@ -59,12 +59,12 @@ impl UndoLog {
         });
     }
 
-    /// Adds what was tried after it.
+    /// Appends the charges of a later log.
     pub(crate) fn append(&mut self, mut next: Self) {
         self.entries.append(&mut next.entries);
     }
 
-    /// Takes everything back.
+    /// Undoes all charges.
     pub(crate) fn roll_back(&mut self, nodes: &mut Nodes) {
         while let Some(entry) = self.entries.pop() {
             let Entry { pods, held, .. } = entry;

@@ -1,4 +1,4 @@
-//! A whole gang: in one domain, in few, or each group as close as it asks.
+//! Tries a whole gang: in one domain, in few domains, or each group as close as it asks.
 
 use super::super::fit::Room;
 use super::super::frontier::Answer;
@@ -12,7 +12,7 @@ use super::search::search_scope;
 use super::{Closeness, Counts, Near, in_order};
 use crate::state::{Catalog, Layout, NodeIdx, Nodes};
 
-/// A gang that asks for closeness, and the live state that it is tried on.
+/// A gang with a topology request, and the live state on which it is tried.
 pub(super) struct Attempt<'a> {
     pub(super) nodes: &'a mut Nodes,
     packing: &'a mut Packing,
@@ -20,13 +20,13 @@ pub(super) struct Attempt<'a> {
     pub(super) wish: &'a Wish<'a>,
     pub(super) close: &'a Closeness,
     log: UndoLog,
-    /// What all searches have compared together.
+    /// Comparisons of all searches together.
     spent: usize,
     /// No search has reached a bound.
     certain: bool,
 }
 
-/// Finds a place for a gang that asks for closeness, as [`place::place`] does.
+/// Finds a place for a gang with a topology request, as [`place::place`] does.
 pub(in super::super) fn place(
     nodes: &mut Nodes,
     packing: &mut Packing,
@@ -63,7 +63,7 @@ pub(in super::super) fn place(
 impl Attempt<'_> {
     fn run(&mut self) -> Option<Vec<Runs>> {
         if let Some((group, near)) = self.close.single(self.wish.shape) {
-            // Pods that are alike never get into each other's way: this is exact.
+            // Identical pods do not compete, so this is exact.
             return self.largest_first(None, |at| (at == group).then(|| near.clone()));
         }
         match &self.close.gang {
@@ -91,14 +91,14 @@ impl Attempt<'_> {
         self.greedy(among).or_else(|| self.search(among))
     }
 
-    /// The same, without trying every way.
+    /// On these nodes, without trying every way.
     pub(super) fn greedy(&mut self, among: &[NodeIdx]) -> Option<Vec<Runs>> {
         let close = self.close;
         self.largest_first(Some(among), |at| close.within(at))
     }
 
-    /// Groups one after another, the one with the largest pods first, each as
-    /// close as is said for it. Charged where all have a place.
+    /// Places groups one after another, the one with the largest pods first, each as close as
+    /// `near` says. Charges them if all have a place.
     fn largest_first(
         &mut self,
         among: Option<&[NodeIdx]>,
@@ -171,7 +171,7 @@ impl Attempt<'_> {
         counts
     }
 
-    /// Every way on these nodes, within bounds. Charged where one is found.
+    /// Tries every way on these nodes, within bounds. Charges the place if one is found.
     fn search(&mut self, among: &[NodeIdx]) -> Option<Vec<Runs>> {
         let wish = self.wish;
         let answer = search_scope(

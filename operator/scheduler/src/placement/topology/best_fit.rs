@@ -37,7 +37,7 @@ impl FreeCapacity {
     }
 }
 
-/// A device that is looked at.
+/// A device that counts towards free capacity.
 struct Device<'a> {
     resource: ResourceIdx,
     column: &'a Column,
@@ -56,8 +56,7 @@ pub(super) struct FreeLookup<'a> {
 }
 
 impl<'a> FreeLookup<'a> {
-    /// Looks at the devices that these groups use; at all devices if the groups
-    /// use none.
+    /// Counts the devices that these groups use, or all devices if the groups use none.
     pub(super) fn new<'g>(
         nodes: &'a Nodes,
         catalog: &Catalog,
@@ -112,8 +111,8 @@ impl<'a> FreeLookup<'a> {
     }
 }
 
-/// How far pods would be from the nodes that they prefer, the best first: taints
-/// that discourage the pods, then the weights of the preferences that are met.
+/// The distance of pods from the nodes that they prefer, the smallest first: by discouraging
+/// taints, then by the weights of preferences that are met.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Distance {
     discouraging: u128,
@@ -207,7 +206,8 @@ impl<P: Fn(usize) -> u32, F: Fn(usize) -> FreeCapacity> Row<'_, P, F> {
                 let place = (self.place)(stretch(domain).start);
                 self.layout.domain_at(depth.checked_sub(1)?, place)
             };
-            // They are in the order of the row, so all in between are there, too.
+            // The domains are in the order of the row, so all between the first and the last have
+            // that parent too.
             let is_one_parent = parent(first) == parent(last);
             if equal.len() < 2 || is_one_parent && !self.has_tiers {
                 continue;

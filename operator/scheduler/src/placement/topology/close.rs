@@ -1,12 +1,11 @@
 //! One group: its pods in one domain, or in few.
 //!
-//! A domain that holds all is looked for at the finest level first; among several
-//! the best fit is taken (`best_fit`). Where none holds all and that is no must,
-//! the largest are filled until the rest fits into one, then the best fit that
-//! holds the rest: the fewest domains there can be, since pods of a group are alike
-//! (as the best-fit profile of Kueue's topology-aware scheduling, KEP-2724, and
-//! Slurm's topology/tree do). Within a domain the finer levels are gone through in
-//! the same way. Nodes that are in no domain come last.
+//! A domain that holds all pods is searched at the finest level first; among several the best fit
+//! is taken (`best_fit`). If no domain holds all pods and that is not required, the largest domains
+//! are filled until the rest fits into one, and the rest goes into the best fit for it. This uses
+//! the fewest domains possible, because pods of a group are identical (as the best-fit profile of
+//! Kueue's topology-aware scheduling, KEP-2724, and Slurm's topology/tree do). Within a domain the
+//! finer levels are tried in the same way. Nodes that are in no domain come last.
 
 use std::cmp::Reverse;
 
@@ -19,7 +18,7 @@ use super::{Mode, Near};
 use crate::gang::Strategy;
 use crate::state::{Layout, NodeIdx, Signature};
 
-/// What stays the same while a group is placed.
+/// The inputs that stay the same while a group is placed.
 pub(super) struct Close<'a> {
     pub(super) ranked: &'a Ranked<'a>,
     pub(super) signature: &'a Signature,
@@ -29,8 +28,8 @@ pub(super) struct Close<'a> {
 }
 
 impl Close<'_> {
-    /// Places all pods of a group on some of the nodes. None where they do not
-    /// hold them so close.
+    /// Places all pods of a group on some of the nodes. None if the nodes do not hold them that
+    /// close together.
     pub(super) fn fill(
         &self,
         count: u32,
@@ -78,7 +77,7 @@ impl Close<'_> {
         }
     }
 
-    /// All in one domain of that level or a finer one. False: none holds them.
+    /// Places all pods in one domain of that level or a finer one. False: no domain holds them.
     fn in_one(&self, seats: &[Seat], count: u32, depth: usize, runs: &mut Runs) -> bool {
         for depth in (depth..self.layout.depths()).rev() {
             if let Some(part) = self.row(seats).domains_for(count, depth).first() {
@@ -89,7 +88,7 @@ impl Close<'_> {
         false
     }
 
-    /// All in one domain of the required level and, within it, in as few domains of the
+    /// Places all pods in one domain of the required level and, within it, in as few domains of the
     /// preferred level as possible. False: no domain holds them.
     fn in_one_by_few(
         &self,
@@ -100,7 +99,7 @@ impl Close<'_> {
     ) -> bool {
         let row = self.row(seats);
         let domains = row.domains_for(count, required);
-        // The first of equally few ones is the best fit.
+        // Among domains that need equally few, the first is the best fit.
         let least = domains
             .iter()
             .min_by_key(|part| row.domains_needed(part, count, preferred));
@@ -110,7 +109,7 @@ impl Close<'_> {
         })
     }
 
-    /// In as few domains of that level as can be.
+    /// Places the pods in as few domains of that level as possible.
     fn in_few(&self, seats: &[Seat], count: u32, depth: usize, runs: &mut Runs) -> bool {
         if depth >= self.layout.depths() {
             return self.anywhere(seats, count, runs);
@@ -126,7 +125,7 @@ impl Close<'_> {
         domains.retain(|part| part.pods > 0);
         let domains = row.sorted(depth, count, domains);
         let mut domains: Vec<(usize, Part)> = domains.into_iter().enumerate().collect();
-        // Stable: of equally large ones the best fit goes first.
+        // The sort is stable: among equally large domains the best fit comes first.
         domains.sort_by_key(|(_, part)| Reverse(part.pods));
         let finer = depth.saturating_add(1);
         let mut rest = count;
@@ -158,7 +157,8 @@ impl Close<'_> {
         self.anywhere(&without, rest, runs)
     }
 
-    /// On these seats, which hold them, in as few domains as can be of that level.
+    /// Places the pods on these seats, which hold them, in as few domains of that level as
+    /// possible.
     fn within(&self, seats: &[Seat], count: u32, depth: usize, runs: &mut Runs) -> bool {
         let all = seats.iter().map(|seat| u64::from(seat.pods));
         if all.fold(0, u64::saturating_add) == u64::from(count) {
@@ -168,7 +168,7 @@ impl Close<'_> {
         }
         match self.strategy {
             Strategy::Pack => self.in_few(seats, count, depth, runs),
-            // The pods are to be spread: no finer level draws them together.
+            // The pods are to be spread, so no finer level draws them together.
             Strategy::Spread => self.anywhere(seats, count, runs),
         }
     }

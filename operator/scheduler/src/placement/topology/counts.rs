@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::super::fit::Room;
 use crate::state::{Layout, NodeIdx, Nodes, Shape};
 
-/// For each group, how many of its pods the nodes of a row hold, summed up from
-/// its beginning, so that each domain costs one subtraction.
+/// For each group, how many of its pods the nodes of a row hold, as prefix sums, so that each
+/// domain costs one subtraction.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     sums: Vec<Arc<[u64]>>,
@@ -44,7 +44,7 @@ impl Counts {
         until(stretch.end).saturating_sub(until(stretch.start))
     }
 
-    /// True where the nodes of a stretch hold each group alone.
+    /// True if the nodes of a stretch hold each group alone.
     pub(crate) fn hold_each(&self, shape: &Shape, stretch: &Range<usize>) -> bool {
         let mut groups = shape.groups.iter().enumerate();
         groups.all(|(at, group)| self.of(at, stretch) >= u64::from(group.count))
@@ -64,7 +64,7 @@ pub(super) fn min_domains(domains: impl Iterator<Item = u128>, whole: u128) -> u
     last.map_or(usize::MAX, |last| last.saturating_add(1))
 }
 
-/// True where these nodes have as much of each resource as all groups need.
+/// True if these nodes have as much of each resource as all groups need.
 pub(crate) fn enough(nodes: &Nodes, shape: &Shape, among: &[NodeIdx], room: Room) -> bool {
     shape.total.iter().all(|(resource, needs)| {
         let Some(column) = nodes.column(*resource) else {

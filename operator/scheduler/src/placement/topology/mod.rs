@@ -1,8 +1,8 @@
-//! Gangs that ask for closeness.
+//! Gangs with topology requests.
 //!
-//! `best_fit` compares domains, and `seats` those that one group may go into; `close` places one group in a domain, or in few; `scopes` says which domains a
-//! whole gang may be tried in, `attempt` tries it there, and `search` tries every
-//! way where groups get into each other's way.
+//! `best_fit` compares domains, and `seats` those that one group may use. `close` places one group
+//! in one domain or in few. `scopes` lists the domains in which a whole gang is tried, `attempt`
+//! tries it there, and `search` tries every way if groups compete.
 
 mod attempt;
 mod best_fit;
@@ -23,7 +23,7 @@ use crate::explain::MissingLevel;
 use crate::state::{Domains, Level, NodeIdx, Nodes, Shape};
 use crate::topology::TopologyRequest;
 
-/// A request for closeness whose levels are known.
+/// A topology request whose levels are known.
 #[derive(Clone, Debug)]
 pub(crate) struct Near {
     /// The level that is required, or else the one that is preferred.
@@ -34,18 +34,18 @@ pub(crate) struct Near {
 /// Strictness of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// All pods are in one domain of the level and, within it, in as few domains of the
-    /// preferred level as possible, which is finer: its depth.
+    /// All pods are in one domain of the level. Within it, they are in as few domains of the
+    /// preferred level as possible, which is finer and given by its depth.
     Required { preferred: Option<usize> },
     /// As few domains of the level as possible.
     Preferred,
 }
 
-/// What a gang and its groups ask.
+/// The topology requests of a gang and its groups.
 #[derive(Debug)]
 pub(crate) struct Closeness {
     pub(crate) gang: Option<Near>,
-    /// Their own, in the order of the gang's groups.
+    /// The requests of the groups, in the order of the gang's groups.
     pub(crate) groups: Vec<Option<Near>>,
 }
 
@@ -87,8 +87,8 @@ impl Near {
         Ok(Self { level, mode })
     }
 
-    /// As few domains as possible, without a must: of the preferred level, else of the
-    /// required one.
+    /// The preference of the request: as few domains as possible of the preferred level, or of the
+    /// required level if none is preferred.
     fn preferred(&self) -> Self {
         Self {
             level: Level {
@@ -112,12 +112,12 @@ impl Near {
         self.is_required().then_some(self.level.depth)
     }
 
-    /// True where it is a must.
+    /// True if the request is required.
     pub(crate) fn is_required(&self) -> bool {
         self.mode != Mode::Preferred
     }
 
-    /// Whether these nodes are in one domain, where they must be.
+    /// True if these nodes are in one domain, unless the request is only a preference.
     fn allows<'r>(&self, mut runs: impl Iterator<Item = &'r (NodeIdx, u32)>) -> bool {
         let domain = |node| self.level.layout.domain(self.level.depth, node);
         let Some((first, _)) = runs.next().filter(|_| self.is_required()) else {
@@ -127,9 +127,9 @@ impl Near {
         first.is_some() && runs.all(|(node, _)| domain(*node) == first)
     }
 
-    /// Both at once, for the same pods, where both are of one topology: the finer one
-    /// of the required levels, and within it the coarser one of the preferred levels.
-    /// Under `Pack` the finer levels follow anyway.
+    /// Combines two requests for the same pods, if both are for one topology: the finer one of the
+    /// required levels, and within it the coarser one of the preferred levels. Under `Pack` the
+    /// finer levels follow anyway.
     fn and(&self, other: &Self) -> Option<Self> {
         if !Arc::ptr_eq(&self.level.layout, &other.level.layout) {
             return None;
@@ -152,7 +152,7 @@ impl Near {
 }
 
 impl Closeness {
-    /// None where no topology has a level that is asked for.
+    /// None if no topology has a level that is asked for.
     pub(crate) fn of(nodes: &Nodes, shape: &Shape) -> Option<Self> {
         let near = |request: &Option<TopologyRequest>| match request {
             Some(request) => Near::find(nodes.domains(), request).ok().map(Some),
@@ -168,12 +168,12 @@ impl Closeness {
         })
     }
 
-    /// What a group asks on its own.
+    /// The request of a group itself.
     pub(crate) fn own(&self, group: usize) -> Option<&Near> {
         self.groups.get(group)?.as_ref()
     }
 
-    /// Whether a place is as close as it must be: by group, the nodes of its runs.
+    /// True if a place meets the required levels. `groups` are the runs of each group.
     pub(crate) fn allows(&self, groups: &[Runs]) -> bool {
         let own = groups.iter().zip(&self.groups);
         let mut own = own.filter_map(|(runs, near)| Some((near.as_ref()?, runs)));
@@ -182,15 +182,14 @@ impl Closeness {
             && gang.is_none_or(|near| near.allows(groups.iter().flatten()))
     }
 
-    /// What is left to ask for a group once the gang's place is chosen: its own
-    /// request, else to be as close as the gang is to be.
+    /// The request for a group once the gang's domain is chosen: its own request, else the
+    /// preference of the gang's request.
     fn within(&self, group: usize) -> Option<Near> {
         let own = self.own(group).cloned();
         own.or_else(|| self.gang.as_ref().map(Near::preferred))
     }
 
-    /// The one request that says all, where only one group has pods and all is of
-    /// one topology.
+    /// The only request, if only one group has pods and all requests are for one topology.
     pub(crate) fn single(&self, shape: &Shape) -> Option<(usize, Near)> {
         let mut with_pods = (0..).zip(&shape.groups).filter(|(_, g)| g.count > 0);
         let ((group, _), None) = (with_pods.next()?, with_pods.next()) else {
@@ -205,14 +204,14 @@ impl Closeness {
     }
 }
 
-/// True where a gang with pods, or one of its groups, asks for closeness.
+/// True if a gang with pods, or one of its groups, has a topology request.
 pub(crate) fn is_asked(shape: &Shape) -> bool {
     let asks = shape.topology.is_some() || shape.groups.iter().any(|g| g.topology.is_some());
     asks && shape.groups.iter().any(|g| g.count > 0)
 }
 
-/// Runs of a group in order, each node once: neighbouring ranks on neighbouring
-/// nodes, by domain where closeness is asked for, then by name.
+/// Runs of a group in order, each node once: neighbouring ranks on neighbouring nodes, by domain if
+/// there is a topology request, then by name.
 pub(crate) fn in_order(nodes: &Nodes, near: Option<&Near>, mut runs: Runs) -> Runs {
     let place = |node: NodeIdx| match near {
         Some(near) => near.level.layout.position(node),

@@ -12,22 +12,22 @@ use super::counts::min_domains;
 use super::{Counts, Near, enough};
 use crate::state::{GroupShape, Layout, NodeIdx};
 
-/// Last domains that are tried for one set of others.
+/// Last domains that are tried for one set of chosen domains.
 const LAST: usize = 4;
 
-/// A domain that could take part, with how much of the gang it holds: pods of each
-/// group by their share of what the nodes have.
+/// A domain that could be used, with the part of the gang that it holds: pods of each group
+/// weighted by their share of the nodes' capacity.
 #[derive(Clone)]
 struct Part {
     holds: u128,
     domain: Range<usize>,
-    /// Its place in the order of best fit.
+    /// Its rank by best fit.
     fit: usize,
 }
 
 impl Attempt<'_> {
-    /// In one domain of the level or a finer one, the finest first, then the best
-    /// fit. Where a finer level is preferred, the levels between both do not count.
+    /// Tries one domain of the level or a finer one, the finest first, then the best fit. If a
+    /// finer level is preferred, the levels between the two do not count.
     pub(super) fn in_one(&mut self, near: &Near) -> Option<Vec<Runs>> {
         let layout = &near.level.layout;
         let counts = self.counts(layout);
@@ -44,8 +44,8 @@ impl Attempt<'_> {
         self.in_one_by_few(layout, (required, preferred?), &counts)
     }
 
-    /// In one domain of the required level and, within it, in as few domains of the
-    /// preferred level as possible.
+    /// Tries one domain of the required level and, within it, as few domains of the preferred level
+    /// as possible.
     fn in_one_by_few(
         &mut self,
         layout: &Layout,
@@ -55,7 +55,7 @@ impl Attempt<'_> {
         let whole = self.whole();
         let parts = self.parts(layout, preferred, counts, whole);
         let mut domains = self.candidates(layout, required, counts);
-        // Stable: of equally few ones the best fit goes first.
+        // The sort is stable: among domains that need equally few, the best fit comes first.
         domains.sort_by_cached_key(|domain| {
             let parts = within(&parts, domain).iter();
             min_domains(parts.map(|part| part.holds), whole)
@@ -129,7 +129,7 @@ impl Attempt<'_> {
         row.sorted(depth, domains, &stretch, distance)
     }
 
-    /// In few domains of the level.
+    /// Tries few domains of the level.
     pub(super) fn in_few(&mut self, near: &Near) -> Option<Vec<Runs>> {
         let (layout, depth) = (&near.level.layout, near.level.depth);
         let counts = self.counts(layout);
@@ -150,10 +150,10 @@ impl Attempt<'_> {
         for (fit, part) in parts.iter_mut().enumerate() {
             part.fit = fit;
         }
-        // Stable: of equally large ones the best fit goes first.
+        // The sort is stable: among equally large domains the best fit comes first.
         parts.sort_by_key(|part| Reverse(part.holds));
         let mut chosen = Vec::new();
-        // Tries get rarer, so that a gang that fits nowhere costs few of them.
+        // Attempts get rarer, so that a gang that fits nowhere costs few of them.
         let (mut pause, mut tries) = (0_usize, 0_usize);
         for (at, part) in parts.iter().enumerate() {
             let open = parts.get(at..).unwrap_or(&[]);
@@ -215,8 +215,8 @@ impl Attempt<'_> {
         parts.filter(|part| part.holds > 0).collect()
     }
 
-    /// The part of the whole for which these nodes have enough of each resource: groups
-    /// of unlike pods have room there one by one, and not all together.
+    /// The part of `whole` for which these nodes have enough of each resource. It is an upper
+    /// bound: groups of unlike pods may fit one by one, but not all together.
     fn free_share(&self, among: &[NodeIdx], whole: u128) -> u128 {
         let total = self.wish.shape.total.iter();
         let shares = total.map(|(resource, needs)| {
@@ -239,8 +239,8 @@ impl Attempt<'_> {
         shares.min().unwrap_or(whole)
     }
 
-    /// The domains that complete the chosen ones, best fit first: with one of them
-    /// each group alone fits.
+    /// The domains that complete the chosen ones, best fit first: each group alone fits in the
+    /// chosen ones and one of these.
     fn last(&self, chosen: &[Range<usize>], open: &[Part], counts: &Counts) -> Vec<Range<usize>> {
         let groups = self.wish.shape.groups.iter().enumerate();
         let rest: Vec<(usize, u64)> = groups

@@ -1,6 +1,6 @@
-//! Every way to give a gang a place that is as close as it must be, within bounds:
-//! each group that must be in one domain is tried in each, and for each such choice
-//! the groups together in every way.
+//! Bounded search for a placement that meets the required levels: each group that must be in one
+//! domain is tried in each domain, and for each such choice the groups are tried together in every
+//! way.
 
 use std::collections::BTreeSet;
 
@@ -51,7 +51,7 @@ pub(crate) fn search(
     Answer::Nothing { certain: sure }
 }
 
-/// The same on these nodes, whatever the gang as a whole asks.
+/// Searches on these nodes, without regard to the request of the gang as a whole.
 pub(super) fn search_scope(
     nodes: &Nodes,
     catalog: &Catalog,
@@ -130,7 +130,7 @@ fn every_choice(
     Answer::Nothing { certain: false }
 }
 
-/// The next choice. False: that was the last.
+/// Advances to the next choice. False: there is none.
 fn next(at: &mut [usize], choices: &[Choice<'_>]) -> bool {
     for (at, choice) in at.iter_mut().zip(choices).rev() {
         *at = at.saturating_add(1);
@@ -164,8 +164,8 @@ fn fits(
         .collect()
 }
 
-/// The domains that hold all pods of a group, in the order in which the group alone would
-/// take them: those first that hold it in one domain of a finer level, then the best fit.
+/// The domains that hold all pods of a group, in the order in which the group alone would take
+/// them: first those that hold it in one domain of a finer level, then by best fit.
 fn domains(
     nodes: &Nodes,
     catalog: &Catalog,
@@ -203,7 +203,7 @@ fn domains(
     domains
 }
 
-/// So many pods on the first nodes that hold them.
+/// Takes `count` pods from the first nodes that hold them.
 fn taken(fits: &[(NodeIdx, u32)], count: u32) -> Option<Runs> {
     let mut left = count;
     let mut runs = Runs::new();

@@ -12,7 +12,7 @@ pub(super) struct Seat {
     /// In the row of the topology.
     pub(super) place: u32,
     pub(super) node: NodeIdx,
-    /// How many pods of the group the node holds; 0 where too little is free.
+    /// How many pods of the group the node holds; 0 if too little is free.
     pub(super) pods: u32,
     pub(super) free: FreeCapacity,
 }
@@ -55,7 +55,7 @@ impl Seats<'_> {
         parts
     }
 
-    /// Sorts domains of a level that so many pods are to go into, best fit first.
+    /// Sorts domains of a level by best fit for `count` pods.
     pub(super) fn sorted(&self, depth: usize, count: u32, parts: Vec<Part>) -> Vec<Part> {
         let seat = |at: usize| self.row.get(at);
         let row = Row {
@@ -84,7 +84,7 @@ impl Seats<'_> {
         min_domains(pods.map(|part| u128::from(part.pods)), u128::from(count))
     }
 
-    /// The domains of a level that each hold so many pods, best fit first.
+    /// The domains of a level that each hold `count` pods, best fit first.
     pub(super) fn domains_for(&self, count: u32, depth: usize) -> Vec<Part> {
         let mut parts = self.parts(depth);
         parts.retain(|part| part.domain.is_some() && part.pods >= u64::from(count));
