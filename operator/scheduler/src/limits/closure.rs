@@ -4,11 +4,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::time::Time;
 
-/// Why nothing may be drawn from a limit for a while, whatever is held of it.
+/// Why a gang may not draw on a limit for a while, whatever is used of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Closure {
     /// The reason, as the message of a gang that waits has it: `all 100 GPU hours are burnt`.
     pub why: String,
-    /// Until when, where that is known.
+    /// When it ends, if that is known.
     pub until: Option<Time>,
 }

@@ -1,4 +1,4 @@
-//! What a gang draws on.
+//! The limits that a gang draws on.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,18 +8,18 @@ use crate::ids::{FlavorName, LimitName, ResourceName};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Draw {
-    /// Which.
+    /// The limit.
     pub limit: LimitName,
-    /// What the limit counts.
+    /// The quantity that the limit counts.
     pub of: Drawn,
-    /// How much of that all together may hold, in base units. None: it is only counted,
-    /// and holds nobody up, be it closed or not.
+    /// How much all gangs together may hold, in base units. None: usage is only counted, and the
+    /// limit blocks no gang, even while it is closed.
     pub max: Option<i64>,
-    /// A gang for which there is no room is told that it is refused, and not that it waits.
+    /// A gang for which there is no room is reported as refused instead of pending.
     pub refuses: bool,
 }
 
-/// What a limit counts: what gangs hold while they have their place, unless it says
+/// The quantity that a limit counts: what gangs hold while they are placed, unless the variant says
 /// otherwise.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -30,12 +30,12 @@ pub enum Drawn {
     Resource {
         /// Its name.
         resource: ResourceName,
-        /// The flavor in which it is held. None: whichever, together.
+        /// The flavor in which it is held. None: all flavors together.
         flavor: Option<FlavorName>,
     },
-    /// Gangs that wait: each is 1. Who has waited longest is let in first.
+    /// Pending gangs: each is 1. The gangs that have waited longest are let in first.
     Waiting,
-    /// Devices that gangs hold of the kind that their task groups name: what burns
-    /// device-time. A gang without any draws nothing.
+    /// Devices that gangs hold, of the kinds that their task groups name: what uses up device time.
+    /// A gang without devices draws nothing.
     Devices,
 }

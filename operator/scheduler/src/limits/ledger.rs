@@ -1,4 +1,4 @@
-//! What is held of each limit, and by whom.
+//! Usage of each limit, and the gangs that hold it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,33 +10,33 @@ use crate::queueing::{Flavors, FollowerRoom, Signal};
 use crate::quota::Demand;
 use crate::state::{Catalog, GangIdx};
 
-/// What is held of each limit.
+/// Usage of all limits.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     accounts: BTreeMap<LimitName, Account>,
-    /// What each holds. Gangs that draw on nothing are left out.
+    /// The charge of each gang. Gangs without a charge are left out.
     charges: BTreeMap<GangIdx, Vec<(LimitName, i128)>>,
-    /// What those hold still who leave and are not charged any more.
+    /// Amounts that leaving gangs still hold though they are no longer charged.
     leaving: BTreeMap<GangIdx, Vec<(LimitName, i128)>>,
-    /// Those that are charged and follow others: they do not run yet.
+    /// Charged gangs that wait for leaving gangs: they do not run yet.
     coming: BTreeSet<GangIdx>,
     /// Closed limits, with reason and end.
     closed: BTreeMap<LimitName, Closure>,
 }
 
-/// What is held of one.
+/// Usage of one limit.
 #[derive(Debug, Default)]
 pub(super) struct Account {
     pub(super) used: i128,
     pub(super) holders: BTreeMap<GangIdx, i128>,
-    /// Those who leave.
+    /// The amount that each leaving gang still holds.
     pub(super) leavers: BTreeMap<GangIdx, i128>,
-    /// What of that is charged to those who follow others.
+    /// The part of `used` that is charged to gangs that do not run yet.
     coming: i128,
 }
 
 impl Account {
-    /// What is held by what runs.
+    /// Usage by running gangs, including leaving ones.
     fn runs(&self) -> i128 {
         let leaving = self.leavers.values();
         let leaving = leaving.fold(0_i128, |sum, amount| sum.saturating_add(*amount));
@@ -45,7 +45,7 @@ impl Account {
             .saturating_sub(self.coming)
     }
 
-    /// What is held at most: now, or once those who leave have left.
+    /// The larger of the usage now and the usage once the leaving gangs are gone.
     pub(super) fn most(&self) -> i128 {
         match self.leavers.is_empty() {
             true => self.used,
@@ -58,15 +58,15 @@ impl Account {
     }
 }
 
-/// How much a gang would draw.
+/// How much a gang would draw on a limit.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ask<'a> {
     pub(super) draw: &'a Draw,
     pub(super) amount: i128,
 }
 
-/// How much a gang that is charged so much draws on each limit: on none, of which it
-/// needs nothing.
+/// How much a gang with this demand draws on each limit. Limits of which it needs nothing are left
+/// out.
 pub(super) fn asks<'a>(
     draws: &'a [Draw],
     gang: &'a Gang,
@@ -99,7 +99,7 @@ pub(super) fn asks<'a>(
 }
 
 impl Ledger {
-    /// Charges a gang, whatever the limits say. Tells what has been taken.
+    /// Charges a gang, whatever the limits say. Returns what was taken.
     pub(crate) fn charge(
         &mut self,
         at: GangIdx,
@@ -115,7 +115,7 @@ impl Ledger {
         told
     }
 
-    /// What a gang that is charged so much draws on each limit.
+    /// How much a gang with this demand would draw on each limit.
     pub(crate) fn would_draw(
         (draws, gang): (&[Draw], &Gang),
         demand: &Demand,
@@ -126,12 +126,12 @@ impl Ledger {
             .collect()
     }
 
-    /// What a gang is charged.
+    /// The charge of a gang.
     pub(crate) fn drawn(&self, at: GangIdx) -> Vec<(LimitName, i128)> {
         self.charges.get(&at).cloned().unwrap_or_default()
     }
 
-    /// A gang that has been discharged of this holds it until it has left.
+    /// A gang that has been discharged still holds this until it has left.
     pub(crate) fn leaves(&mut self, at: GangIdx, held: Vec<(LimitName, i128)>) {
         for (limit, amount) in &held {
             let account = self.accounts.entry(limit.clone()).or_default();
@@ -142,7 +142,7 @@ impl Ledger {
         }
     }
 
-    /// It has left, or is charged again. Tells what nobody holds any more.
+    /// The gang has left, or is charged again. Returns what becomes free.
     pub(crate) fn has_left(&mut self, at: GangIdx) -> Vec<(Signal, i128)> {
         let held = self.leaving.remove(&at).unwrap_or_default();
         for (limit, _) in &held {
@@ -159,14 +159,14 @@ impl Ledger {
             .collect()
     }
 
-    /// A gang that is charged follows others, and does not run yet.
+    /// A charged gang waits for leaving gangs, and does not run yet.
     pub(crate) fn follows(&mut self, at: GangIdx) {
         if self.coming.insert(at) {
             self.count_coming(at, 1);
         }
     }
 
-    /// It runs from now on. Tells what is taken of what runs.
+    /// The gang runs from now on. Returns what that adds to the running usage.
     pub(crate) fn has_come(&mut self, at: GangIdx) -> Vec<(Signal, i128)> {
         if !self.coming.remove(&at) {
             return Vec::new();
@@ -186,12 +186,12 @@ impl Ledger {
         }
     }
 
-    /// What one holds still that leaves.
+    /// Amounts that a leaving gang still holds.
     pub(crate) fn left_by(&self, at: GangIdx) -> Vec<(LimitName, i128)> {
         self.leaving.get(&at).cloned().unwrap_or_default()
     }
 
-    /// Whether the limits that it draws on have room for one that is charged and follows others.
+    /// The room that limits have for a charged gang that waits for leaving gangs.
     pub(crate) fn room_of_follower(&self, at: GangIdx, draws: &[Draw]) -> FollowerRoom {
         let held = self.charges.get(&at).into_iter().flatten();
         let rooms = held.filter_map(|(limit, amount)| {
@@ -206,7 +206,7 @@ impl Ledger {
         rooms.max().unwrap_or(FollowerRoom::Now)
     }
 
-    /// Takes the charge of a gang back, if there is one. Tells what has been given back.
+    /// Discharges a gang, if it is charged. Returns what becomes free.
     pub(crate) fn discharge(&mut self, at: GangIdx) -> Vec<(Signal, i128)> {
         let freed = self.lift(at).into_iter();
         freed
@@ -214,7 +214,7 @@ impl Ledger {
             .collect()
     }
 
-    /// The same for a moment; returns it.
+    /// Takes the charge of a gang out for a moment, and returns it.
     pub(crate) fn lift(&mut self, at: GangIdx) -> Vec<(LimitName, i128)> {
         self.has_come(at);
         let held = self.charges.remove(&at).unwrap_or_default();
@@ -230,7 +230,7 @@ impl Ledger {
         held
     }
 
-    /// What was lifted is charged again.
+    /// Charges again what [`Self::lift`] took out.
     pub(crate) fn put_back(&mut self, at: GangIdx, held: Vec<(LimitName, i128)>) {
         for (limit, amount) in &held {
             let account = self.accounts.entry(limit.clone()).or_default();
@@ -243,19 +243,19 @@ impl Ledger {
         }
     }
 
-    /// Nothing may be drawn from a limit. Says whether that is new.
+    /// Closes a limit. Returns true if that is new.
     pub(crate) fn close(&mut self, limit: LimitName, closure: Closure) -> bool {
         let is_new = self.closed.get(&limit) != Some(&closure);
         self.closed.insert(limit, closure);
         is_new
     }
 
-    /// It may be again. Says whether it might not.
+    /// Opens a limit. Returns true if it was closed.
     pub(crate) fn open(&mut self, limit: &LimitName) -> bool {
         self.closed.remove(limit).is_some()
     }
 
-    /// Those that are closed, by name.
+    /// The closed limits, by name.
     pub(crate) fn closed(&self) -> impl Iterator<Item = (&LimitName, &Closure)> {
         self.closed.iter()
     }
@@ -268,7 +268,7 @@ impl Ledger {
         self.accounts.get(limit)
     }
 
-    /// What is held of each of which anything is, by name, in base units.
+    /// Usage of each limit that a gang is charged for, by name, in base units.
     pub(crate) fn used(&self) -> impl Iterator<Item = (&LimitName, i128)> {
         let accounts = self.accounts.iter();
         let held = accounts.filter(|(_, account)| !account.holders.is_empty());

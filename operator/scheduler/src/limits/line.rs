@@ -1,4 +1,4 @@
-//! Who waits, of those of whom only so many may.
+//! Limits on the number of pending gangs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,25 +8,24 @@ use crate::ids::{GangId, LimitName};
 use crate::queueing::Signal;
 use crate::time::Time;
 
-/// The gangs that wait, of those that draw on limits of how many do, by limit and in
-/// the order in which they came.
+/// The pending gangs that draw on such limits, by limit and in order of submission.
 #[derive(Debug, Default)]
 pub(crate) struct Lines {
     lines: BTreeMap<LimitName, BTreeSet<(Time, GangId)>>,
 }
 
-/// One who is not let in.
+/// A limit that does not let a gang in.
 #[derive(Debug)]
 pub(super) struct Outside<'a> {
     pub(super) draw: &'a Draw,
-    /// How many there may be.
+    /// How many gangs may be pending.
     pub(super) most: usize,
-    /// How many came before it.
+    /// How many pending gangs came before this one.
     pub(super) before: usize,
 }
 
 impl Lines {
-    /// A gang begins to wait. Tells of whom there is one more before others.
+    /// Adds a pending gang. Returns a signal for each limit where it comes before other gangs.
     pub(crate) fn join(&mut self, gang: &Gang) -> Vec<Signal> {
         let mut told = Vec::new();
         for draw in waits(gang) {
@@ -40,7 +39,7 @@ impl Lines {
         told
     }
 
-    /// A gang waits no longer. Tells of whom there is one less.
+    /// Removes a pending gang. Returns a signal for each limit that it leaves.
     pub(crate) fn leave(&mut self, gang: &Gang) -> Vec<Signal> {
         let mut told = Vec::new();
         for draw in waits(gang) {
@@ -57,7 +56,7 @@ impl Lines {
         told
     }
 
-    /// The first limit that does not let a gang in, if any.
+    /// The first limit that does not let the gang in, if any.
     pub(super) fn keeps_out<'a>(&self, gang: &'a Gang) -> Option<Outside<'a>> {
         let key = key(gang);
         waits(gang).find_map(|draw| {
@@ -68,14 +67,14 @@ impl Lines {
         })
     }
 
-    /// How many wait, by limit.
+    /// The number of pending gangs, by limit.
     pub(crate) fn lengths(&self) -> impl Iterator<Item = (&LimitName, i128)> {
         let lines = self.lines.iter();
         lines.map(|(limit, line)| (limit, i128::try_from(line.len()).unwrap_or(i128::MAX)))
     }
 }
 
-/// The limits of how many wait that a gang draws on.
+/// The limits on pending gangs that a gang draws on.
 pub(super) fn waits(gang: &Gang) -> impl Iterator<Item = &Draw> {
     let draws = gang.draws.iter();
     draws.filter(|draw| draw.of == Drawn::Waiting)

@@ -1,10 +1,11 @@
-//! Limits that are none of a queue's: how much the gangs of a team, a user or whomever
-//! else may hold together, wherever they wait. A gang says what it draws on; whose
-//! limits these are, and why, is the caller's business.
+//! Limits outside queue quota: how much the gangs of a team or a user may hold together, in
+//! whatever queue. A gang lists the limits that it draws on; the caller decides whose limits these
+//! are and why.
 //!
-//! A limit is hard: nothing starts past it, and nobody is preempted or kept waiting for
-//! it. It is charged with the quota of the queue: for the whole gang at once, from when
-//! the gang has its place until it is told to leave. Only limits of how many wait are
+//! A limit is hard: no gang starts past it, and no gang is preempted or kept pending to make room
+//! in it. It is charged together with the queue's quota, for the whole gang at once, from when the
+//! gang is placed until it is told to leave. Limits on the number of pending gangs are kept
+//! separately, in `line`.
 //! kept otherwise: by `line`.
 
 mod closure;

@@ -1,4 +1,4 @@
-//! Whether limits let a gang start, and when that may be otherwise.
+//! The check of limits when a gang starts, and the signals that may change its result.
 
 use super::draw::{Draw, Drawn};
 use super::ledger::{Account, Ask, Ledger, asks};
@@ -10,10 +10,10 @@ use crate::queueing::{Blocked, Flavors, Signal, Wake};
 use crate::quota::Demand;
 use crate::state::{Catalog, GangIdx};
 
-/// How many holders a certificate names.
+/// How many holders an explanation names.
 const NAMED: usize = 3;
 
-/// What a limit has too little of.
+/// A limit that has too little left for a gang.
 struct Shortage<'a> {
     draw: &'a Draw,
     needs: i128,
@@ -36,8 +36,8 @@ impl Shortage<'_> {
 }
 
 impl Ledger {
-    /// Whether every limit that a gang draws on has room for what it would be charged.
-    /// Of several that have not the first is told. `named` gives who a gang is.
+    /// Checks that every limit that a gang draws on has room for its charge. The error reports the
+    /// first of several that do not. `named` gives the name of a gang.
     pub(crate) fn admit(
         &self,
         gang: &Gang,
@@ -69,13 +69,13 @@ impl Ledger {
         };
         let limit = first.draw.limit.clone();
         wake.on(Signal::LimitFreed(limit.clone()), first.missing());
-        // One that is closed is told before.
+        // An open limit of the gang may close: closed limits are reported first.
         for ask in asks(&gang.draws, gang, demand, names) {
             wake.on(Signal::Gate(ask.draw.limit.clone()), 1);
         }
         let account = self.account(&limit);
         let all = account.into_iter().flat_map(|account| {
-            // Those who leave count where more is held with them.
+            // Leaving gangs count if usage with them is higher.
             let leave = (account.most() > account.used).then_some(&account.leavers);
             account.holders.iter().chain(leave.into_iter().flatten())
         });
@@ -105,7 +105,7 @@ impl Ledger {
         Err(Blocked::new(detail, wake).with(Some(change)))
     }
 
-    /// Adds to `wake` what would make a limit the reason.
+    /// Adds the signals to `wake` that could make a limit the reason.
     pub(crate) fn watch(
         &self,
         gang: &Gang,
@@ -142,7 +142,7 @@ impl Ledger {
 }
 
 impl Lines {
-    /// Whether there may be one more who waits, after those who came before it.
+    /// Checks that the limits on pending gangs let this gang in, after those that came before it.
     pub(crate) fn admit(&self, gang: &Gang) -> Result<(), Box<Blocked>> {
         let Some(outside) = self.keeps_out(gang) else {
             return Ok(());
@@ -162,7 +162,7 @@ impl Lines {
         Err(Blocked::new(detail, wake))
     }
 
-    /// Adds to `wake` what would make such a limit the reason.
+    /// Adds the signals to `wake` that could make a limit on pending gangs the reason.
     pub(crate) fn watch(gang: &Gang, wake: &mut Wake) {
         for draw in waits(gang) {
             wake.on(Signal::LimitTaken(draw.limit.clone()), 1);

@@ -1,4 +1,4 @@
-//! Which flavors a gang may be given, the best first.
+//! The flavor assignments that a gang may get, the best first.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,17 +7,17 @@ use crate::gang::{Gang, TaskGroup};
 use crate::ids::{FlavorName, ResourceName};
 use crate::queue::{FlavorQuotas, ResourceGroup};
 
-/// Ways that are tried at most. A gang has few task groups and a queue few
-/// flavors; past this not all ways are tried, and its certificate says so.
+/// Assignments that are tried at most. A gang has few task groups and a queue few flavors. If there
+/// are more assignments than this, some are left out and the explanation says so.
 const WAYS: usize = 64;
 
-/// Choices of one group that are looked at at most.
+/// Choices per group that are considered at most.
 const CHOICES: usize = 256;
 
 /// The flavor of each resource of one task group.
 pub(crate) type Choice = BTreeMap<ResourceName, FlavorName>;
 
-/// Why a gang has no way at all.
+/// Why a gang has no flavor assignment at all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum NoWay {
     /// The queue names no quota of a resource that a group requests.
@@ -25,12 +25,12 @@ pub(crate) enum NoWay {
         group: usize,
         resource: ResourceName,
     },
-    /// No flavor of the queue is defined, accepted by the group, and tolerated by it.
+    /// No flavor of the queue is defined, and accepted and tolerated by the group.
     NoFlavor {
         group: usize,
         flavors: Vec<FlavorName>,
     },
-    /// The group names flavors, and the queue offers it none of them.
+    /// The group names flavors, and the queue offers none of them.
     NotOfferedFlavor {
         group: usize,
         offers: Vec<FlavorName>,
@@ -58,10 +58,10 @@ pub(crate) fn choices(
     choices.collect()
 }
 
-/// The ways to give a gang its flavors: for each a choice for each of its task
-/// groups. In the order of preference of the first group, then of the second, ...
-/// Where there are more than may be tried, those in which all groups take the same
-/// place in their order, and of the others the first. Says whether some are left out.
+/// Flavor assignments of a gang: a choice for each of its task groups. Ordered by the preference of
+/// the first group, then of the second, and so on. If there are too many to try, the result has
+/// those in which all groups take the same rank in their order, and the first of the rest. Returns
+/// true if some are left out.
 pub(crate) fn combine(choices: &[Vec<Choice>]) -> (Vec<Vec<Choice>>, bool) {
     let all = choices.iter().map(Vec::len);
     let cut = all.clone().fold(1, usize::saturating_mul) > WAYS;
@@ -87,7 +87,7 @@ pub(crate) fn combine(choices: &[Vec<Choice>]) -> (Vec<Vec<Choice>>, bool) {
     (ways.into_iter().map(way).collect(), cut)
 }
 
-/// So many of the first ways, by the number of each group's choice.
+/// The first `most` assignments, by the number of each group's choice.
 fn first(choices: &[Vec<Choice>], most: usize) -> Vec<Vec<usize>> {
     let mut ways: Vec<Vec<usize>> = vec![Vec::new()];
     for choices in choices {
@@ -106,8 +106,8 @@ fn first(choices: &[Vec<Choice>], most: usize) -> Vec<Vec<usize>> {
     ways
 }
 
-/// A queue without quotas offers what the nodes have: of every flavor that a
-/// group names, and of no flavor where it names none.
+/// A queue without quotas offers what the nodes have: every flavor that the group names, or no
+/// flavor if it names none.
 fn choices_of_all(
     number: usize,
     group: &TaskGroup,
@@ -159,8 +159,8 @@ fn choices_of(
             });
         }
     }
-    // A group that names flavors is given one of them, or none: a name may be of
-    // other resources alone, but not of none that the group needs.
+    // A group that names flavors gets one of them, or none. A name may apply to some resources
+    // only, but to at least one that the group needs.
     let its = |o: &&ResourceGroup| needs.iter().any(|r| names(o, r));
     let its_flavors = || offered.iter().filter(its).flat_map(|o| &o.flavors);
     if !group.flavors.is_empty() && !its_flavors().any(|f| group.flavors.contains(&f.flavor)) {
@@ -177,7 +177,7 @@ fn choices_of(
             .filter(|r| names(offered, r))
             .copied()
             .collect();
-        // The pods themselves are counted where a group names them.
+        // The pods themselves are counted if a resource group names `pods`.
         let pods = ResourceName::new("pods");
         if names(offered, &pods) && !resources.contains(&&pods) {
             resources.push(&pods);
@@ -224,8 +224,8 @@ fn names(offered: &ResourceGroup, resource: &ResourceName) -> bool {
         .is_some_and(|f: &FlavorQuotas| f.quotas.contains_key(resource))
 }
 
-/// The flavors of these resources that the group wants, in its order; all, in the
-/// queue's, where it names none of them: then it speaks of other resources.
+/// The flavors of these resources that the group wants, in its order. If it names none of them, it
+/// means other resources: then all flavors, in the queue's order.
 fn wanted<'a>(group: &TaskGroup, offered: &'a ResourceGroup) -> Vec<&'a FlavorName> {
     let all = || offered.flavors.iter().map(|f| &f.flavor);
     let named: Vec<&FlavorName> = group

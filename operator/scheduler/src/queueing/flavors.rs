@@ -9,8 +9,8 @@ use crate::queue::Flavor;
 use crate::quota::FlavorIdx;
 use crate::state::Labelled;
 
-/// Every flavor that a queue or an administrator has named. A number is never
-/// given to another: quota is counted by it.
+/// Every flavor that a queue or an administrator has named. A number is never reused, because quota
+/// is counted by it.
 #[derive(Debug, Default)]
 pub(crate) struct Flavors {
     numbers: BTreeMap<FlavorName, FlavorIdx>,
@@ -19,7 +19,7 @@ pub(crate) struct Flavors {
 }
 
 impl Flavors {
-    /// Takes a flavor as it is now. Says whether anything changed.
+    /// Adds or replaces a flavor. Returns true if that changes anything.
     pub(crate) fn apply(&mut self, flavor: Flavor) -> bool {
         if self.defined.get(&flavor.name) == Some(&flavor) {
             return false;
@@ -28,12 +28,12 @@ impl Flavors {
         true
     }
 
-    /// Forgets a flavor's definition.
+    /// Removes the definition of a flavor. Returns true if there was one.
     pub(crate) fn delete(&mut self, name: &FlavorName) -> bool {
         self.defined.remove(name).is_some()
     }
 
-    /// The number of a flavor, from now on.
+    /// The number of a flavor, assigned at the first call.
     pub(crate) fn number(&mut self, name: &FlavorName) -> FlavorIdx {
         if let Some(number) = self.numbers.get(name) {
             return *number;
@@ -44,12 +44,12 @@ impl Flavors {
         number
     }
 
-    /// The flavor of a number.
+    /// The flavor with this number.
     pub(crate) fn name(&self, number: FlavorIdx) -> Option<&FlavorName> {
         self.names.get(number.at())
     }
 
-    /// Every name, in the order of the numbers.
+    /// All names, in the order of the numbers.
     pub(crate) fn names(&self) -> &[FlavorName] {
         &self.names
     }
@@ -59,12 +59,12 @@ impl Flavors {
         self.defined.values()
     }
 
-    /// Whether a flavor can be used: it is defined, or is the one that need not be.
+    /// True if a flavor can be used: it is defined, or it is the default flavor.
     pub(crate) fn exists(&self, name: &FlavorName) -> bool {
         self.defined.contains_key(name) || *name == FlavorName::default()
     }
 
-    /// Whether the pods of a group may go to the flavor's nodes.
+    /// True if the pods of a group may run on the flavor's nodes.
     pub(crate) fn accepts(&self, name: &FlavorName, group: &TaskGroup) -> bool {
         let Some(flavor) = self.defined.get(name) else {
             return self.exists(name);
@@ -79,14 +79,15 @@ impl Flavors {
         })
     }
 
-    /// Adds to what pods ask of their node what the flavor asks of it.
+    /// Adds the flavor's labels and tolerations to the constraints. Returns false if they
+    /// contradict each other.
     pub(crate) fn constrain(&self, name: &FlavorName, constraints: &mut Constraints) -> bool {
         let Some(flavor) = self.defined.get(name) else {
             return true;
         };
         for (key, value) in &flavor.node_labels {
             let before = constraints.node_selector.insert(key.clone(), value.clone());
-            // The group asks for nodes that are none of the flavor's.
+            // The group asks for nodes that do not belong to the flavor.
             if before.is_some_and(|before| before != *value) {
                 return false;
             }
@@ -99,13 +100,13 @@ impl Flavors {
         true
     }
 
-    /// Whether the flavor's nodes bear a label of that key.
+    /// True if the flavor is defined by a label with that key.
     pub(crate) fn asks_for(&self, name: &FlavorName, key: &str) -> bool {
         let defined = self.defined.get(name);
         defined.is_some_and(|flavor| flavor.node_labels.contains_key(key))
     }
 
-    /// Whether a node with these labels is one of the flavor's.
+    /// True if a node with these labels belongs to the flavor.
     pub(crate) fn is_on(&self, name: &FlavorName, labels: &impl Labelled) -> bool {
         self.defined.get(name).is_none_or(|flavor| {
             flavor

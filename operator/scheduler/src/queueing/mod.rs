@@ -1,4 +1,4 @@
-//! Who waits, in which order, and for what.
+//! Pending gangs: their order, and what they wait for.
 
 mod assignment;
 mod flavors;

@@ -8,7 +8,7 @@ use crate::ids::{GangId, QueueName};
 use crate::state::GangIdx;
 use crate::time::Time;
 
-/// Surplus after all others; then priority, then submission, then name.
+/// Surplus after all other gangs; then by priority, submission time and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct OrderKey {
     surplus: bool,
@@ -27,12 +27,12 @@ impl OrderKey {
         }
     }
 
-    /// The gang whose it is.
+    /// The gang that has this key.
     pub(crate) fn into_id(self) -> GangId {
         self.id
     }
 
-    /// Before this come gangs, and from it on what is surplus.
+    /// The boundary in the order: gangs come before it, surplus after it.
     fn first_surplus() -> Self {
         Self {
             surplus: true,
@@ -43,7 +43,7 @@ impl OrderKey {
     }
 }
 
-/// Which of those that wait: gangs come first, and when none is left what is surplus.
+/// The kind of pending gangs: surplus has its turn when no other gang is left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
     Gangs,
@@ -62,18 +62,18 @@ impl Class {
 /// Gangs in order.
 type Line = BTreeMap<OrderKey, GangIdx>;
 
-/// The gangs that wait, by queue: all of them, and those that are to be looked at.
+/// Pending gangs by queue: all of them, and those that are due to be tried.
 #[derive(Debug, Default)]
 pub(crate) struct Waiting {
     queues: BTreeMap<QueueName, Line>,
     due: BTreeMap<QueueName, Line>,
-    /// The same of what is surplus.
+    /// Due surplus.
     due_surplus: BTreeMap<QueueName, Line>,
     count: usize,
 }
 
 impl Waiting {
-    /// A gang begins to wait; it is to be looked at.
+    /// Adds a pending gang and makes it due.
     pub(crate) fn insert(&mut self, gang: &Gang, at: GangIdx) {
         let queue = self.queues.entry(gang.queue.clone()).or_default();
         if queue.insert(OrderKey::of(gang), at).is_none() {
@@ -82,7 +82,7 @@ impl Waiting {
         self.make_due(gang, at);
     }
 
-    /// A gang waits no longer. Says whether it did.
+    /// Removes a gang that is no longer pending. Returns true if it was pending.
     pub(crate) fn remove(&mut self, gang: &Gang) -> bool {
         let key = OrderKey::of(gang);
         take(self.due_mut(Class::of(gang)), &gang.queue, &key);
@@ -93,7 +93,7 @@ impl Waiting {
         waited
     }
 
-    /// A gang is to be looked at, if it waits.
+    /// Makes a gang due, if it is pending.
     pub(crate) fn make_due(&mut self, gang: &Gang, at: GangIdx) {
         let line = self.queues.get(&gang.queue);
         if line.is_none_or(|line| !line.contains_key(&OrderKey::of(gang))) {
@@ -119,17 +119,17 @@ impl Waiting {
         }
     }
 
-    /// The queues in which someone is to be looked at.
+    /// The queues in which a gang is due.
     pub(crate) fn due_queues(&self, class: Class) -> Vec<QueueName> {
         self.due(class).keys().cloned().collect()
     }
 
-    /// The first of a queue that is to be looked at.
+    /// The first due gang of a queue.
     pub(crate) fn next_due(&self, class: Class, queue: &QueueName) -> Option<GangIdx> {
         self.due(class).get(queue)?.values().next().copied()
     }
 
-    /// The same; it has been looked at now.
+    /// Removes the first due gang of a queue from the due ones, and returns it.
     pub(crate) fn pop_due(&mut self, class: Class, queue: &QueueName) -> Option<GangIdx> {
         let due = self.due_mut(class);
         let line = due.get_mut(queue)?;
@@ -140,13 +140,13 @@ impl Waiting {
         Some(at)
     }
 
-    /// The gangs of a queue that are to be looked at, in order.
+    /// The due gangs of a queue, in order.
     pub(crate) fn due_line(&self, class: Class, queue: &QueueName) -> Vec<GangIdx> {
         let line = self.due(class).get(queue);
         line.into_iter().flat_map(Line::values).copied().collect()
     }
 
-    /// A gang of a queue has been looked at now.
+    /// The gang has been tried: it is no longer due.
     pub(crate) fn has_been_looked_at(&mut self, gang: &Gang) {
         take(
             self.due_mut(Class::of(gang)),
@@ -164,7 +164,7 @@ impl Waiting {
             .map(|(_, at)| *at)
     }
 
-    /// How many gangs wait in each queue in which any does; surplus is not counted.
+    /// The number of pending gangs of each queue that has any, without surplus.
     pub(crate) fn by_queue(&self) -> impl Iterator<Item = (&QueueName, usize)> {
         let count = |line: &Line| {
             let surplus = line.range(OrderKey::first_surplus()..).count();
@@ -176,12 +176,12 @@ impl Waiting {
             .filter(|(_, gangs)| *gangs > 0)
     }
 
-    /// How many gangs wait.
+    /// The number of pending gangs, including surplus.
     pub(crate) fn count(&self) -> usize {
         self.count
     }
 
-    /// The place of a gang in its queue, from 1. Costs the gangs before it.
+    /// The position of a gang in its queue, from 1. The cost is linear in the gangs before it.
     pub(crate) fn position(&self, gang: &Gang) -> Option<usize> {
         let key = OrderKey::of(gang);
         let line = self.queues.get(&gang.queue)?;

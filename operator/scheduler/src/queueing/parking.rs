@@ -1,5 +1,5 @@
-//! What gangs that cannot start wait for. A parked gang costs nothing until a
-//! counter that it waits for has risen far enough.
+//! Parking: what gangs that cannot start wait for. A parked gang costs nothing until a counter that
+//! it waits for has risen far enough.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,42 +13,42 @@ use crate::quota::FlavorResource;
 use crate::state::{GangIdx, ResourceIdx};
 use crate::time::Time;
 
-/// What is counted.
+/// A counter that parked gangs wait for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Signal {
     /// Changes of nodes.
     Nodes,
-    /// What has become free of a resource, anywhere.
+    /// Units of a resource that have become free, on any node.
     Freed(ResourceIdx),
-    /// What has been taken of a resource, anywhere.
+    /// Units of a resource that have been taken, on any node.
     Taken(ResourceIdx),
     /// Changes of topologies.
     Topologies,
     /// Changes of queues and flavors.
     Queues,
-    /// Changes of who is at the head of a queue.
+    /// Changes of the gang at the head of a queue.
     Head(QueueName),
-    /// Changes of what is reserved for those who wait for room.
+    /// Changes of what is reserved for gangs that wait for room.
     Reservations,
-    /// Changes of what queues hold, by which turns are taken.
+    /// Changes of queue usage, which decides whose turn it is.
     Turns,
-    /// What has been given back of quota below a root.
+    /// Quota below a root that has been given back.
     QuotaFreed(QueueName, FlavorResource),
-    /// What has been charged to quota below a root.
+    /// Quota below a root that has been charged.
     QuotaTaken(QueueName, FlavorResource),
-    /// Queues below a root that begin to hold more than their quota; without a root:
-    /// queues without any limit that begin to hold something.
+    /// Queues below a root that begin to hold more than their quota. Without a root: queues without
+    /// any limit that begin to hold something.
     Borrows(Option<QueueName>, FlavorResource),
-    /// What has been given back of a limit.
+    /// Units of a limit that have been given back.
     LimitFreed(LimitName),
-    /// What has been charged to a limit.
+    /// Units of a limit that have been charged.
     LimitTaken(LimitName),
     /// Times that a limit was closed or opened.
     Gate(LimitName),
 }
 
-/// When a gang is to be looked at again: as soon as one of the counters has
-/// risen by so much, or it is time.
+/// When to try a gang again: as soon as one of the counters has risen by the given amount, or at
+/// the given time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Wake {
     signals: SmallVec<[(Signal, i128); 4]>,
@@ -56,13 +56,13 @@ pub(crate) struct Wake {
 }
 
 impl Wake {
-    /// When a counter has risen by so much.
+    /// Wakes when a counter has risen by `rise`.
     pub(crate) fn on(&mut self, signal: Signal, rise: i128) -> &mut Self {
         self.signals.push((signal, rise.max(1)));
         self
     }
 
-    /// When a counter has risen by so much, if it would not wake sooner anyway.
+    /// Wakes when a counter has risen by `rise`; only the smallest rise of a counter is kept.
     pub(crate) fn on_least(&mut self, signal: Signal, rise: i128) -> &mut Self {
         match self.signals.iter_mut().find(|(s, _)| *s == signal) {
             Some((_, least)) => *least = (*least).min(rise.max(1)),
@@ -71,12 +71,12 @@ impl Wake {
         self
     }
 
-    /// Whether that counter is waited for.
+    /// True if it waits for this counter.
     pub(crate) fn is_on(&self, signal: &Signal) -> bool {
         self.signals.iter().any(|(s, _)| s == signal)
     }
 
-    /// When another wake would.
+    /// Wakes also when `other` would.
     pub(crate) fn join(&mut self, other: &Self) -> &mut Self {
         for (signal, rise) in &other.signals {
             if !self.signals.contains(&(signal.clone(), *rise)) {
@@ -90,64 +90,64 @@ impl Wake {
         self
     }
 
-    /// At that time, if not before.
+    /// Wakes at this time at the latest.
     pub(crate) fn at(&mut self, time: Time) -> &mut Self {
         self.at = Some(self.at.map_or(time, |at| at.min(time)));
         self
     }
 }
 
-/// What a gang waits for, as far as others must know.
+/// The kind of obstacle that a gang waits for, as far as backfill and reservations need to know.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// Nothing that a reservation would give it.
+    /// Something that no reservation would give it.
     #[default]
     Other,
-    /// For quota.
+    /// Quota.
     Quota,
-    /// For room.
+    /// Room.
     Capacity,
-    /// For nothing but what is reserved for another.
+    /// Only what is reserved for another gang.
     Reserved,
 }
 
-/// Why a gang cannot start, and when that may have changed.
+/// Why a gang cannot start, and when that may change.
 #[derive(Clone, Debug)]
 pub(crate) struct Blocked {
     pub(crate) certificate: Certificate,
     pub(crate) wake: Wake,
     pub(crate) phase: Phase,
-    /// In which of its ways.
+    /// The number of the flavor assignment that this is about.
     pub(crate) way: usize,
-    /// What it waits for in others of its ways.
+    /// The obstacles to its other flavor assignments.
     others: Vec<(Phase, usize)>,
 }
 
 impl Blocked {
-    /// The same, waiting for that.
+    /// Sets what the gang waits for.
     pub(crate) fn in_phase(mut self: Box<Self>, phase: Phase) -> Box<Self> {
         self.phase = phase;
         self
     }
 
-    /// The same, with what would let it pass.
+    /// Sets the change that would let the gang pass.
     pub(crate) fn with(mut self: Box<Self>, change: Option<Change>) -> Box<Self> {
         self.certificate.change = change.map(Arc::new);
         self
     }
 
-    /// How far it is from a start.
+    /// How far the gang is from a start.
     pub(crate) fn distance(&self) -> Distance {
         self.certificate.reason.distance()
     }
 
-    /// The gang is blocked in another way too.
+    /// Adds the result of another flavor assignment of the gang.
     pub(crate) fn join(&mut self, other: &Self) {
         self.wake.join(&other.wake);
         self.others.extend(other.waits());
     }
 
-    /// What it waits for, in each of its ways.
+    /// The obstacle to each of its flavor assignments.
     pub(crate) fn waits(&self) -> impl Iterator<Item = (Phase, usize)> {
         let others = self.others.iter().copied();
         std::iter::once((self.phase, self.way)).chain(others)
@@ -167,7 +167,7 @@ impl Blocked {
 #[derive(Debug, Default)]
 struct Counter {
     count: i128,
-    /// Who waits, by the count that is waited for.
+    /// Parked gangs, by the count that they wait for.
     parked: BTreeSet<(i128, GangIdx)>,
 }
 
@@ -177,7 +177,7 @@ struct Ticket {
     at: Option<Time>,
 }
 
-/// The parked gangs. A counter exists while a gang waits for it.
+/// The parked gangs. A counter exists only while a gang waits for it.
 #[derive(Debug, Default)]
 pub(crate) struct Parking {
     counters: FxHashMap<Signal, Counter>,
@@ -206,8 +206,7 @@ impl Parking {
         self.tickets.insert(gang, ticket);
     }
 
-    /// A gang is no longer parked, whatever it waited for, nor to be looked at because
-    /// it has been woken.
+    /// Removes a gang from parking, whatever it waited for, and from the woken gangs.
     pub(crate) fn unpark(&mut self, gang: GangIdx) {
         self.woken.remove(&gang);
         let Some(ticket) = self.tickets.remove(&gang) else {
@@ -226,7 +225,7 @@ impl Parking {
         }
     }
 
-    /// A counter rises: whoever waited for that is woken.
+    /// Raises a counter, and wakes the gangs that waited for that.
     pub(crate) fn raise(&mut self, signal: &Signal, rise: i128) {
         let Some(counter) = self.counters.get_mut(signal) else {
             return;
@@ -238,7 +237,7 @@ impl Parking {
         self.wake(woken.into_iter().map(|(_, gang)| gang));
     }
 
-    /// It is so late now: whoever waited for that is woken.
+    /// Advances the time, and wakes the gangs whose alarm has come.
     pub(crate) fn ring(&mut self, now: Time) {
         let waiting = match now.as_millis().checked_add(1) {
             Some(next) => self
@@ -257,12 +256,12 @@ impl Parking {
         }
     }
 
-    /// Who has been woken since this was last asked.
+    /// Returns the gangs that have been woken since the last call.
     pub(crate) fn take_woken(&mut self) -> BTreeSet<GangIdx> {
         std::mem::take(&mut self.woken)
     }
 
-    /// The next time that someone waits for.
+    /// The next alarm of a parked gang.
     pub(crate) fn next_alarm(&self) -> Option<Time> {
         self.alarms.first().map(|(at, _)| *at)
     }

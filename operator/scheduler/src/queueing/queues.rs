@@ -1,5 +1,4 @@
-//! Queues as they are configured, and what gangs hold of their quota. A gang is
-//! charged whole.
+//! The configured queues, and the quota that gangs hold. A gang is always charged as a whole.
 
 mod aside;
 mod holders;
@@ -33,14 +32,14 @@ pub(crate) struct Queues {
     tree: Tree,
     configs: BTreeMap<QueueName, Queue>,
     holders: BTreeMap<QueueName, Holders>,
-    /// What gangs are charged.
+    /// The charges of gangs.
     charges: Interner<Demand>,
     flavors: Flavors,
-    /// What those of each queue hold that are not preemptible.
+    /// Quota that gangs that are not preemptible hold, by queue.
     kept: Sums,
-    /// What is surplus holds of each queue.
+    /// Quota that surplus holds, by queue.
     surplus: Sums,
-    /// Queues that are drained.
+    /// Queues that are being drained.
     drains: BTreeSet<QueueName>,
     leaving: Leaving,
 }
@@ -48,7 +47,7 @@ pub(crate) struct Queues {
 impl Queues {
     pub(crate) fn new(catalog: &Catalog, decay: Decay) -> Self {
         let mut flavors = Flavors::default();
-        // The first number is that of the flavor that needs no definition.
+        // Number 0 is the default flavor, which needs no definition.
         flavors.number(&FlavorName::default());
         Self {
             tree: Tree::new(catalog.pods(), decay),
@@ -75,34 +74,34 @@ impl Queues {
         &self.tree
     }
 
-    /// It is so late now.
+    /// Advances the time.
     pub(crate) fn advance(&mut self, now: Time) {
         self.tree.advance(now);
     }
 
-    /// What a queue had held at some time.
+    /// Restores the past usage of a queue.
     pub(crate) fn recall(&mut self, name: &QueueName, remembered: &Remembered) {
         if let Some(at) = self.tree.find(name) {
             self.tree.recall(at, remembered);
         }
     }
 
-    /// The queues as they are configured, by name.
+    /// The queue configurations, by name.
     pub(crate) fn configs(&self) -> impl Iterator<Item = &Queue> {
         self.configs.values()
     }
 
-    /// What queues remember takes the place of what they do.
+    /// Replaces what queues remember of past usage.
     pub(crate) fn restore_lags(&mut self, lags: impl IntoIterator<Item = Lag>) {
         self.tree.restore_lags(lags);
     }
 
-    /// What there is of a resource, by which shares are measured.
+    /// Sets the capacity of a resource, in which shares are measured.
     pub(crate) fn set_capacity(&mut self, resource: ResourceIdx, capacity: i128) {
         self.tree.set_capacity(resource, capacity);
     }
 
-    /// Takes a queue as it is now. Says whether anything changed.
+    /// Adds or replaces a queue. Returns true if that changes anything.
     pub(crate) fn apply(&mut self, queue: Queue, catalog: &mut Catalog) -> bool {
         if self.configs.get(&queue.name) == Some(&queue) {
             return false;
@@ -131,7 +130,7 @@ impl Queues {
         true
     }
 
-    /// Forgets a queue; what is held of it is remembered.
+    /// Removes a queue; the quota that its gangs hold stays charged.
     pub(crate) fn delete(&mut self, name: &QueueName) -> bool {
         self.tree.delete(name);
         self.drains.remove(name);
@@ -144,9 +143,9 @@ impl Queues {
             .map_or_else(QueueOrder::default, |queue| queue.order)
     }
 
-    /// Charges a gang, whatever the quota says. The resources are pinned: what queues
-    /// remember outlives the gang. Tells of what somebody borrows from now on who
-    /// did not.
+    /// Charges a gang, whatever the quota says. Its resources are pinned, because queues remember
+    /// usage for longer than the gang exists. Returns the resources that a queue begins to borrow
+    /// through this charge.
     pub(crate) fn charge(
         &mut self,
         at: GangIdx,
@@ -182,13 +181,13 @@ impl Queues {
         begins
     }
 
-    /// Whether any queue of its tree names quotas.
+    /// True if any queue of its tree has quotas.
     pub(crate) fn is_limited(&self, name: &QueueName) -> bool {
         let at = self.tree.find(name);
         at.is_some_and(|at| self.tree.is_limited(at))
     }
 
-    /// What those of a queue hold that are not preemptible.
+    /// Quota that gangs of a queue hold that are not preemptible.
     pub(crate) fn kept(&self, name: &QueueName, what: FlavorResource) -> i128 {
         self.kept.amount(name, what)
     }
@@ -200,29 +199,29 @@ impl Queues {
         self.surplus.iter()
     }
 
-    /// Whether surplus holds anything.
+    /// True if surplus holds any quota.
     pub(crate) fn has_surplus(&self) -> bool {
         self.surplus.iter().next().is_some()
     }
 
-    /// What a gang holds of a queue.
+    /// The charge of a gang of a queue.
     pub(crate) fn held(&self, name: &QueueName, gang: GangIdx) -> Option<&Demand> {
         let number = self.holders.get(name)?.get(gang)?.charge;
         self.charged(number).map(|demand| &**demand)
     }
 
-    /// The same, to be kept for a while.
+    /// The charge of a gang of a queue, shared.
     pub(crate) fn charge_of(&self, name: &QueueName, gang: GangIdx) -> Option<Arc<Demand>> {
         let number = self.holders.get(name)?.get(gang)?.charge;
         self.charged(number).map(Arc::clone)
     }
 
-    /// How a queue is configured.
+    /// The configuration of a queue.
     pub(crate) fn config(&self, name: &QueueName) -> Option<&Queue> {
         self.configs.get(name)
     }
 
-    /// Takes the charge of a gang back; returns it.
+    /// Discharges a gang, and returns its charge.
     pub(crate) fn discharge(&mut self, name: &QueueName, gang: GangIdx) -> Demand {
         self.has_come(gang);
         let Some(holders) = self.holders.get_mut(name) else {
@@ -247,53 +246,52 @@ impl Queues {
         Arc::unwrap_or_clone(charged)
     }
 
-    /// How many gangs hold some of each queue of which anyone does; surplus is not
-    /// counted.
+    /// The number of gangs that hold quota of each queue that has any holder, without surplus.
     pub(crate) fn holders(&self) -> impl Iterator<Item = (&QueueName, usize)> {
         self.holders
             .iter()
             .map(|(queue, holders)| (queue, holders.gangs()))
     }
 
-    /// The gangs that hold some of a queue, and the number of what each is charged.
+    /// The gangs that hold quota of a queue, with the number of each charge.
     pub(crate) fn held_by(&self, name: &QueueName) -> impl Iterator<Item = (GangIdx, usize)> {
         let holders = self.holders.get(name).into_iter();
         holders.flat_map(|h| h.iter().map(|holder| (holder.gang, holder.charge)))
     }
 
-    /// The same of what is surplus.
+    /// The surplus that holds quota of a queue, with the number of each charge.
     pub(crate) fn surplus_of(&self, name: &QueueName) -> impl Iterator<Item = (GangIdx, usize)> {
         let holders = self.holders.get(name).into_iter();
         holders.flat_map(|h| h.surplus().map(|holder| (holder.gang, holder.charge)))
     }
 
-    /// What is charged by that number.
+    /// The charge with this number.
     pub(crate) fn charged(&self, number: usize) -> Option<&Arc<Demand>> {
         self.charges.get(number)
     }
 
-    /// The lowest priority of a gang that holds some of a queue.
+    /// The lowest priority among the gangs that hold quota of a queue.
     pub(crate) fn lowest_priority(&self, name: &QueueName) -> Option<i32> {
         self.holders.get(name)?.lowest_priority()
     }
 
-    /// Whom the gangs of a queue may preempt.
+    /// The preemption policy of a queue.
     pub(crate) fn preemption(&self, name: &QueueName) -> Option<Preemption> {
         self.configs.get(name).map(|queue| queue.preemption)
     }
 
-    /// The longest time for which a gang of a queue is safe.
+    /// The longest time for which a gang of a queue is safe from preemption.
     pub(crate) fn max_min_runtime(&self, name: &QueueName) -> Option<Duration> {
         self.configs.get(name)?.max_min_runtime
     }
 
-    /// Queues that are being drained and of which something is held.
+    /// Queues that are being drained and still have holders.
     pub(crate) fn draining(&self) -> Vec<QueueName> {
         let held = |name: &&QueueName| self.holders.contains_key(*name);
         self.drains.iter().filter(held).cloned().collect()
     }
 
-    /// As [`Tree::borrows`], as if there were no surplus in the queue.
+    /// [`Tree::borrows`] as if the queue had no surplus.
     pub(crate) fn borrows_but_surplus(&mut self, queue: QueueIdx, demand: &Demand) -> bool {
         let name = self.tree.name(queue);
         let held = name.and_then(|name| self.surplus.of(name));
@@ -312,8 +310,7 @@ impl Queues {
         borrows
     }
 
-    /// True if a queue could be given a demand if it held nothing itself. The queues are
-    /// as before.
+    /// True if a demand would fit a queue that held nothing itself. Leaves the queues unchanged.
     pub(crate) fn would_fit_alone(&mut self, queue: QueueIdx, demand: &Demand) -> bool {
         let held = demand
             .iter()
@@ -326,12 +323,12 @@ impl Queues {
         fits
     }
 
-    /// As [`Tree::shift`].
+    /// See [`Tree::shift`].
     pub(crate) fn shift(&mut self, queue: QueueIdx, amounts: &[(FlavorResource, i128)]) {
         self.tree.shift(queue, amounts);
     }
 
-    /// What gangs hold of a queue.
+    /// Units of each resource that gangs of a queue hold.
     pub(crate) fn usage(&self, name: &QueueName) -> BTreeMap<ResourceIdx, i128> {
         let mut usage: BTreeMap<ResourceIdx, i128> = BTreeMap::new();
         let demands = self.held_by(name).filter_map(|(_, at)| self.charged(at));
@@ -342,20 +339,20 @@ impl Queues {
         usage
     }
 
-    /// The name by which quota that is taken or given back is signalled: whatever
-    /// happens below one root may matter to all of it.
+    /// The name under which quota changes are signalled: a change below a root may matter to every
+    /// queue of its tree.
     pub(crate) fn root(&self, name: &QueueName) -> QueueName {
         let root = self.tree.find(name).and_then(|at| self.tree.root(at));
         root.unwrap_or(name).clone()
     }
 
-    /// The number of a queue from which gangs may start.
+    /// The index of a queue from which gangs may start.
     pub(crate) fn leaf(&self, name: &QueueName) -> Option<QueueIdx> {
         let at = self.tree.find(name)?;
         (self.tree.is_leaf(at) && self.tree.misconfigured(at).is_none()).then_some(at)
     }
 
-    /// A gang that would start next in its queue.
+    /// The gang as the next one to start in its queue.
     pub(crate) fn next(&self, gang: &Gang, demand: &Demand) -> Next {
         let policy = self.preemption(&gang.queue).filter(|_| gang.preempts);
         let preempts_up_to = match policy.map(|policy| policy.borrow_within) {
@@ -374,9 +371,9 @@ impl Queues {
         }
     }
 
-    /// The gang that would start next in a queue takes its turn.
+    /// Enters the next gang of a queue in the order of turns.
     pub(crate) fn rank(&self, order: &mut Order, queue: QueueIdx, next: Next) {
-        // Surplus is given back whenever a gang asks for it.
+        // Surplus gives back its quota whenever a gang needs it.
         let name = self.tree.name(queue);
         let surplus = name.and_then(|name| self.surplus.of(name));
         let surplus = surplus.into_iter().flatten();

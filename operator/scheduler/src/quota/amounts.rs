@@ -1,40 +1,39 @@
-//! What is asked of a quota.
+//! Amounts of quota that a gang asks for.
 
 use smallvec::SmallVec;
 
 use crate::state::ResourceIdx;
 
-/// A flavor of resources, by number. Who builds the tree gives the numbers.
+/// The number of a flavor. The caller that builds the tree assigns the numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FlavorIdx(u32);
 
 impl FlavorIdx {
-    /// The place in an array.
+    /// The index of the flavor in an array.
     pub(crate) const fn at(self) -> usize {
         self.0 as usize
     }
 
-    /// The flavor at a place in an array.
+    /// The flavor at an index of an array.
     pub(crate) fn of(at: usize) -> Self {
         Self(u32::try_from(at).unwrap_or(u32::MAX))
     }
 }
 
-/// A resource of a flavor: what a quota is of.
+/// A resource of a flavor: the unit in which quota is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct FlavorResource {
     pub(crate) flavor: FlavorIdx,
     pub(crate) resource: ResourceIdx,
 }
 
-/// The most that one demand counts of anything. All nominal quotas together stay
-/// far below it, so that nothing changes for who asks for more; and thousands of
-/// such demands can be summed, and weighed by [`super::memory`], without overflow,
-/// so that what is taken back is exactly what was taken.
+/// The largest amount that a demand counts. All nominal quotas together stay far below it, so a
+/// larger amount would fit no better. Thousands of such demands can be summed, and weighed by
+/// [`super::memory`], without overflow, so that every release subtracts exactly what was charged.
 const MOST: i128 = 1 << 80;
 
-/// What a gang needs, in base units: each resource of each flavor once, in their
-/// order, more than 0 and at most 2^80.
+/// The needs of a gang, in base units: each resource of each flavor once, in their order, more than
+/// 0 and at most 2^80.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Demand(SmallVec<[(FlavorResource, i128); 4]>);
 
@@ -43,14 +42,14 @@ impl Demand {
         self.0.iter().copied()
     }
 
-    /// How much of something.
+    /// The amount of one resource of one flavor.
     pub(crate) fn amount(&self, what: FlavorResource) -> i128 {
         let found = self.0.iter().find(|(w, _)| *w == what);
         found.map_or(0, |(_, amount)| *amount)
     }
 }
 
-/// Several amounts of one resource of one flavor are added; a negative one is 0.
+/// Amounts of the same resource and flavor are summed; a negative amount counts as 0.
 impl FromIterator<(FlavorResource, i128)> for Demand {
     fn from_iter<I: IntoIterator<Item = (FlavorResource, i128)>>(amounts: I) -> Self {
         let mut all: SmallVec<[(FlavorResource, i128); 4]> = amounts

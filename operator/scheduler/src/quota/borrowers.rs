@@ -1,4 +1,4 @@
-//! Who borrows what a queue lacks.
+//! The queues that borrow what another queue lacks.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, btree_set};
@@ -9,27 +9,27 @@ use super::room::Offer;
 use super::tree::{QueueIdx, Tree};
 use crate::ids::QueueName;
 
-/// A queue that holds what another lacks.
+/// A queue that borrows what another queue lacks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Borrower {
     pub(crate) queue: QueueName,
-    /// What it holds beyond its nominal quota, as far as the queues above it, up to
-    /// one that the other is below too, hold more than theirs; in base units.
+    /// Units that it holds beyond its nominal quota, limited by what each queue above it borrows,
+    /// up to a queue that both share; in base units.
     pub(crate) borrowed: i128,
 }
 
-/// What is still to be looked at, the largest first.
+/// A branch that is still to be visited; the largest come first.
 struct Next<'a> {
-    /// Nothing that comes of this is more.
+    /// An upper bound of the amounts in the branch.
     most: i128,
     name: &'a QueueName,
     rest: Rest<'a>,
 }
 
 enum Rest<'a> {
-    /// It is what the queue itself borrows.
+    /// The branch is what the queue itself borrows.
     Itself,
-    /// It is what is borrowed below this child, and those after it.
+    /// The branch is what is borrowed below this child, and the children after it.
     Child(QueueIdx, btree_set::Iter<'a, Over>),
 }
 
@@ -60,8 +60,7 @@ impl PartialEq for Next<'_> {
 
 impl Eq for Next<'_> {}
 
-/// The first of these children, and those after it, of a queue that lets no more
-/// than that through.
+/// The branch of these children of a queue, which borrows at most `most`.
 fn children<'a>(mut all: btree_set::Iter<'a, Over>, most: i128) -> Option<Next<'a>> {
     let first = all.next()?;
     Some(Next {
@@ -71,7 +70,7 @@ fn children<'a>(mut all: btree_set::Iter<'a, Over>, most: i128) -> Option<Next<'
     })
 }
 
-/// What a queue itself borrows.
+/// The branch of what a queue itself borrows.
 fn itself<'a>(name: &'a QueueName, cell: &Cell, most: i128) -> Option<Next<'a>> {
     let most = most.min(cell.borrowed()).min(cell.counted());
     let rest = Rest::Itself;
@@ -79,12 +78,12 @@ fn itself<'a>(name: &'a QueueName, cell: &Cell, most: i128) -> Option<Next<'a>> 
 }
 
 impl Tree {
-    /// Who holds what a queue lacks for `need` more: the queues that hold more than
-    /// their quota by way of queues that all do, the queue itself among them. At
-    /// most `count` of them, those that borrow most. Whose giving back would not
-    /// help, because a borrowing limit stands in the way below, is left out.
+    /// The queues that borrow what a queue lacks for `need` more: they hold more than their quota,
+    /// and so does each queue between them and the shared one. The queue itself may be among them.
+    /// Returns at most `count` queues, those that borrow most. Queues whose release would not help,
+    /// because a borrowing limit below is in the way, are left out.
     ///
-    /// Costs the depth of the tree for each that is told.
+    /// Each result costs the depth of the tree.
     pub(crate) fn borrowers(
         &self,
         queue: QueueIdx,
@@ -115,7 +114,7 @@ impl Tree {
                 continue;
             };
             heap.extend(children(others, most));
-            // Those on the way are sources of their own.
+            // Queues on the path are sources of their own.
             let on_the_way = sources.iter().any(|(_, at, _)| *at == child);
             if let Some(node) = self.node(child).filter(|_| !on_the_way) {
                 let cell = node.cell(what);

@@ -7,20 +7,21 @@ use super::member::Quota;
 use super::tree::QueueIdx;
 use crate::ids::QueueName;
 
-/// What a parent counts of a child.
+/// The contribution of a child that its parent counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Contribution {
-    /// The part of the child's quota that others may hold.
+    /// The part of the child's quota that other queues may hold.
     lent: i128,
     /// The part of the child's usage that its local quota does not cover.
     passed: i128,
     /// How many queues name a quota, from the child down.
     named: u32,
-    /// What the child holds beyond its quota.
+    /// Units that the child holds beyond its quota.
     borrowed: i128,
 }
 
-/// A child that holds more than its quota. In order: who borrows most, then by name.
+/// A child that holds more than its quota. Ordered by what it borrows, the largest first, then by
+/// name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Over {
     pub(super) borrowed: Reverse<i128>,
@@ -31,11 +32,11 @@ pub(super) struct Over {
 /// The quota and usage of one resource of one flavor in one queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Cell {
-    /// None: the queue does not name it.
+    /// None: the queue does not name the resource.
     pub(super) quota: Option<Quota>,
-    /// What is charged to the queue itself.
+    /// Units charged to the queue itself.
     pub(super) own: i128,
-    /// What is charged to the queue itself does not count.
+    /// If true, `own` does not count against quota.
     pub(super) exempt: bool,
     lent: i128,
     passed: i128,
@@ -44,7 +45,7 @@ pub(super) struct Cell {
     pub(super) over: BTreeSet<Over>,
 }
 
-/// What a queue has that does not know of a resource.
+/// The cell of a queue that does not know a resource.
 pub(super) static NOTHING: Cell = Cell {
     quota: None,
     own: 0,
@@ -60,12 +61,12 @@ impl Cell {
         self.quota.map_or(0, |quota| i128::from(quota.nominal))
     }
 
-    /// Its nominal quota, and what its children do not keep local.
+    /// The nominal quota, plus what its children do not keep local.
     pub(super) fn subtree(&self) -> i128 {
         self.nominal().saturating_add(self.lent)
     }
 
-    /// The part of its quota that nobody else may hold.
+    /// The part of its quota that no other queue may hold.
     pub(super) fn local(&self) -> i128 {
         match self.quota.and_then(|quota| quota.lending_limit) {
             Some(limit) => self.subtree().saturating_sub(i128::from(limit)).max(0),
@@ -73,27 +74,27 @@ impl Cell {
         }
     }
 
-    /// What counts against its quota.
+    /// Units that count against its quota.
     pub(super) fn usage(&self) -> i128 {
         self.counted().saturating_add(self.passed)
     }
 
-    /// What counts of what is charged to the queue itself.
+    /// The part of `own` that counts.
     pub(super) fn counted(&self) -> i128 {
         if self.exempt { 0 } else { self.own }
     }
 
-    /// What of that its local quota does not cover: what counts above it.
+    /// The part of the usage that its local quota does not cover: it counts above the queue.
     pub(super) fn passed_on(&self) -> i128 {
         self.usage().saturating_sub(self.local()).max(0)
     }
 
-    /// What it holds beyond its quota.
+    /// Units that it holds beyond its quota.
     pub(super) fn borrowed(&self) -> i128 {
         self.usage().saturating_sub(self.subtree()).max(0)
     }
 
-    /// The most that it may hold; None: whatever its parent has.
+    /// The most that it may hold. None: as much as its parent has.
     pub(super) fn bound(&self, root: bool) -> Option<i128> {
         if root {
             return Some(self.subtree());
@@ -102,20 +103,20 @@ impl Cell {
         Some(self.subtree().saturating_add(i128::from(limit)))
     }
 
-    /// What is missing for `need` more, if so much is in use.
+    /// Units that are missing for `need` more, with `usage` in use.
     pub(super) fn missing(&self, need: i128, usage: i128, root: bool) -> i128 {
         self.bound(root).map_or(0, |bound| {
             usage.saturating_add(need).saturating_sub(bound).max(0)
         })
     }
 
-    /// The part of `need` that local quota does not cover, if so much is in use.
+    /// The part of `need` that local quota does not cover, with `usage` in use.
     pub(super) fn beyond_local(&self, need: i128, usage: i128) -> i128 {
         let left = self.local().saturating_sub(usage).max(0);
         need.saturating_sub(left).max(0)
     }
 
-    /// What is available here, if so much is in use and the parent has that much;
+    /// Units that are available here, with `usage` in use and `parent` available in the parent.
     /// None: there is no parent.
     pub(super) fn available(&self, usage: i128, parent: Option<i128>) -> i128 {
         let (subtree, local) = (self.subtree(), self.local());
@@ -133,16 +134,16 @@ impl Cell {
         if usage > local {
             return in_parent;
         }
-        // Another's debt never eats a guarantee.
+        // The debt of another queue never reduces a guarantee.
         local.saturating_sub(usage).saturating_add(in_parent.max(0))
     }
 
-    /// Whether a queue names it, from here down.
+    /// True if a queue names the resource, from here down.
     pub(super) fn is_named(&self) -> bool {
         self.named > 0 || self.quota.is_some()
     }
 
-    /// What the parent counts of it.
+    /// The contribution that the parent counts.
     pub(super) fn contribution(&self) -> Contribution {
         let (subtree, local, usage) = (self.subtree(), self.local(), self.usage());
         Contribution {
@@ -153,7 +154,7 @@ impl Cell {
         }
     }
 
-    /// A child contributes something else than before.
+    /// Replaces the contribution of a child.
     pub(super) fn replace(
         &mut self,
         (queue, name): (QueueIdx, QueueName),
@@ -183,7 +184,7 @@ impl Cell {
         }
     }
 
-    /// Nothing is known of it.
+    /// True if the cell holds no information.
     pub(super) fn is_empty(&self) -> bool {
         self.quota.is_none() && self.own == 0 && self.named == 0 && self.passed == 0
     }

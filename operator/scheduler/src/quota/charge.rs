@@ -1,5 +1,5 @@
-//! What is charged to queues, and what of it counts above them. One event costs
-//! the depth of the queue.
+//! Charges to queues, and what counts of them in the queues above. A charge costs the depth of the
+//! queue.
 
 use super::amounts::{Demand, FlavorResource};
 use super::cell::{Cell, Contribution};
@@ -8,11 +8,10 @@ use crate::ids::QueueName;
 use crate::state::ResourceIdx;
 
 impl Tree {
-    /// Charges a gang, whatever the quota says and whether or not there is such a
-    /// queue.
+    /// Charges a gang, whatever the quota says and even if the queue does not exist.
     ///
-    /// The resources must keep their numbers for good (see
-    /// [`crate::state::Catalog::pin`]): they are remembered after they are given back.
+    /// The resources must keep their numbers for good (see [`crate::state::Catalog::pin`]), because
+    /// the tree remembers usage after it has been released.
     pub(crate) fn charge(&mut self, queue: &QueueName, demand: &Demand) {
         let at = self.hold(queue);
         for (what, amount) in demand.iter() {
@@ -22,7 +21,7 @@ impl Tree {
         self.forget_unless_needed(at);
     }
 
-    /// Takes a charge back. What was never charged cannot be taken back.
+    /// Releases a charge. More than what was charged cannot be released.
     pub(crate) fn release(&mut self, queue: &QueueName, demand: &Demand) {
         let Some(at) = self.number(queue) else {
             return;
@@ -38,7 +37,7 @@ impl Tree {
         self.forget_unless_needed(at);
     }
 
-    /// Changes a cell, and what the queues above count of it.
+    /// Changes a cell, and the contributions to the queues above.
     pub(super) fn change(
         &mut self,
         at: QueueIdx,
@@ -50,7 +49,7 @@ impl Tree {
         }
     }
 
-    /// What a child contributes has changed: so has, perhaps, what its parent does.
+    /// Passes a changed contribution of a child up the tree, as far as it changes anything.
     pub(super) fn absorb(
         &mut self,
         mut at: QueueIdx,
@@ -74,7 +73,7 @@ impl Tree {
         }
     }
 
-    /// Changes a cell. Tells what it contributed before, does now, and to whom.
+    /// Changes a cell. Returns its contribution before and after, and the parent that counts it.
     fn change_one(
         &mut self,
         at: QueueIdx,
@@ -94,7 +93,7 @@ impl Tree {
         Some((before, now, node.parent))
     }
 
-    /// So much more is held of a resource, from here up.
+    /// Adds `amount` to the remembered usage of a resource, from this queue up.
     pub(super) fn remember(&mut self, from: QueueIdx, resource: ResourceIdx, amount: i128) {
         let clock = self.clock.clone();
         let mut next = Some(from);

@@ -1,37 +1,38 @@
-//! What a queue may ask back of another that holds something.
+//! The claims of a queue on quota that another queue holds.
 
 use super::amounts::{Demand, FlavorResource};
 use super::room::Offer;
 use super::tree::{QueueIdx, Tree};
 use crate::ids::QueueName;
 
-/// Why a queue may ask another to give something back.
+/// Why a queue may ask another queue to give something back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Claim {
-    /// What is asked for is guaranteed to it, and the other holds more than its own.
+    /// The demand is within the asking queue's guarantee, and the other queue holds more than its
+    /// own.
     Owed,
-    /// It would borrow as well.
+    /// The asking queue would borrow as well.
     Borrowing,
 }
 
-/// What may be asked of a queue.
+/// A claim on a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Claimed {
     pub(crate) claim: Claim,
-    /// What it borrows.
+    /// The resource that the other queue borrows.
     pub(crate) what: FlavorResource,
-    /// As long as less than this of it has been given back, anywhere, it still does.
+    /// The claim holds until this much of the resource has been given back, by any gang.
     pub(crate) left: i128,
 }
 
 impl Tree {
-    /// Whether a queue with a demand may ask another back what it holds, as of now:
-    /// the other borrows something of the kind, by way of queues that all do, up to
-    /// the lowest queue that both are below. A queue without any limit has no
-    /// guarantee: whoever asks for its own may ask it, though they share no root.
+    /// The claim of a queue with a demand on what another queue holds now. There is a claim if the
+    /// other queue borrows one of the resources, and so does each queue above it, up to the lowest
+    /// queue that both share. A queue without any limit has no guarantee: a queue that asks for its
+    /// own quota may claim it even without a shared root.
     ///
-    /// `lacks` says of what there is too little: what is borrowed of anything else, by
-    /// the asker or the other queue, does not count.
+    /// `lacks` tells which resources are short. Borrowing of other resources does not count, for
+    /// either queue.
     pub(crate) fn claim(
         &self,
         asker: QueueIdx,
@@ -43,7 +44,7 @@ impl Tree {
             return self.claims_from_outside(asker, demand, holder, lacks);
         };
         let borrowed = |what: FlavorResource| -> i128 {
-            // What it holds and is no longer offered is borrowed, all of it.
+            // Everything that the queue holds and no longer offers is borrowed.
             if self.offer(holder, what) == Offer::NoLimit {
                 return 0;
             }
@@ -87,7 +88,7 @@ impl Tree {
         })
     }
 
-    /// The most that may be asked of a queue, whatever turns out to be lacking.
+    /// The best claim on a queue, whichever resource turns out to be short.
     pub(crate) fn best_claim(
         &self,
         asker: QueueIdx,
@@ -101,14 +102,14 @@ impl Tree {
         claims.min()
     }
 
-    /// What is guaranteed to a queue. None: it has no quota of it.
+    /// The quota that is guaranteed to a queue. None: it has no quota of the resource.
     pub(crate) fn guaranteed(&self, queue: QueueIdx, what: FlavorResource) -> Option<i128> {
         let has = self.offer(queue, what) == Offer::Quota;
         has.then(|| self.node(queue).map_or(0, |node| node.cell(what).subtree()))
     }
 
-    /// For a queue and each queue above it: how much more than its quota it would hold
-    /// with `need` more; negative where some is left.
+    /// For a queue and each queue above it: by how much it would exceed its quota with `need` more;
+    /// negative if quota is left.
     pub(crate) fn beyond(
         &self,
         queue: QueueIdx,
@@ -123,19 +124,19 @@ impl Tree {
         })
     }
 
-    /// The amount that is charged to a queue itself.
+    /// Units charged to a queue itself.
     pub(crate) fn own(&self, queue: QueueIdx, what: FlavorResource) -> i128 {
         self.node(queue).map_or(0, |node| node.cell(what).own)
     }
 
-    /// Whether any queue of its tree names quotas.
+    /// True if any queue of its tree has quotas.
     pub(crate) fn is_limited(&self, queue: QueueIdx) -> bool {
         let root = self.path(queue).last();
         root.is_some_and(|(_, root)| root.limiting > 0)
     }
 
-    /// Of what a demand names: the queues from this one up that hold more than their
-    /// quota. A queue without any limit does with all that it holds.
+    /// For each resource of a demand: the queues from this one up that hold more than their quota.
+    /// For a queue without any limit, all that it holds counts as that.
     pub(crate) fn lenders(
         &self,
         queue: &QueueName,
@@ -163,9 +164,8 @@ impl Tree {
         over
     }
 
-    /// As if so much more (or less, where it is negative) were charged to a queue,
-    /// until it is taken back: what has been held is remembered as if nothing had
-    /// happened.
+    /// Charges this much more (or less, if negative) to a queue for a while. The caller must undo
+    /// it. The memory of past usage does not see it.
     pub(crate) fn shift(&mut self, queue: QueueIdx, amounts: &[(FlavorResource, i128)]) {
         for (what, amount) in amounts {
             self.change(queue, *what, |cell| {

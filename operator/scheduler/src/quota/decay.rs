@@ -1,24 +1,22 @@
-//! How usage is forgotten.
+//! Decay of usage.
 //!
-//! The decayed usage `U` follows what is held, `u`, with a half-life `H`:
-//! `dU/dt = (u - U) ln 2 / H`. Between two events `u` is constant, so that
+//! The decayed usage `U` follows the current usage `u` with a half-life `H`:
+//! `dU/dt = (u - U) ln 2 / H`. Between two events `u` is constant, so
 //!
 //! ```text
 //! U(t) = u - lag(t0) 2^-((t - t0) / H),   lag = u - U
 //! ```
 //!
-//! exactly; and since the equation is linear, an event that changes `u` by `d` at
-//! `t` changes the lag by `d`. So nothing but the lag need be kept. It is kept as
-//! an integer, in the measure of the time at which its half-life began (*forward
-//! decay*: Cormode et al., ICDE '09): with `t = (k + x) H`, `k` an integer and
-//! `0 <= x < 1`, an event adds `d 2^x`, and when `k` grows by 1 the sum is halved.
+//! exactly. Because the equation is linear, an event that changes `u` by `d` at `t` changes the lag
+//! by `d`, so only the lag has to be kept. It is kept as an integer, in units of the time at which
+//! its half-life began (*forward decay*: Cormode et al., ICDE '09): with `t = (k + x) H`, `k` an
+//! integer and `0 <= x < 1`, an event adds `d 2^x`, and when `k` grows by 1 the sum is halved.
 //!
-//! Why integers: sums do not depend on their order, so that the same events in
-//! any order leave the same bytes; a charge that is taken back at once leaves no
-//! trace; halving by `a` and then by `b` is halving by `a + b`, so that it makes
-//! no difference how often anybody looks; and `2^x` is computed by multiplication
-//! alone, so that every machine computes the same, which no floating-point `exp2`
-//! promises.
+//! Integers have four advantages. Sums do not depend on their order, so the same events in any
+//! order leave the same bytes. A charge that is released at once leaves no trace. Halving by `a`
+//! and then by `b` is halving by `a + b`, so the number of reads makes no difference. And `2^x` is
+//! computed by multiplication alone, so every machine computes the same, which no floating-point
+//! `exp2` promises.
 
 use serde::{Deserialize, Serialize};
 
@@ -26,14 +24,14 @@ use crate::time::Time;
 
 const HOUR: i64 = 3_600_000;
 
-/// How usage is forgotten.
+/// The decay of usage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Decay {
     half_life: i64,
     ahead: i64,
 }
 
-/// Half of it in 7 days, ordered by what will be in 21 hours.
+/// A half-life of 7 days, ordered 21 hours ahead.
 impl Default for Decay {
     fn default() -> Self {
         Self::half_life(HOUR.saturating_mul(7 * 24))
@@ -41,14 +39,12 @@ impl Default for Decay {
 }
 
 impl Decay {
-    /// Usage is forgotten by half in so many milliseconds; 0 or less: what is held
-    /// now counts, and nothing else.
+    /// A half-life in milliseconds. With 0 or less, only current usage counts.
     ///
-    /// Decayed usage alone cannot tell apart queues between which a whole cycle
-    /// hands out what is free: what is charged at an instant has not been held at
-    /// all yet. So order goes by what usage will be an eighth of a half-life from
-    /// now, if everybody keeps what they hold. Kueue has the same in another form,
-    /// the entry penalty of its admission fair sharing (KEP-4136).
+    /// Decayed usage alone cannot tell apart queues among which one cycle hands out free capacity:
+    /// what is charged at an instant has not been held at all yet. The order therefore uses the
+    /// usage an eighth of a half-life from now, if all queues keep what they hold. Kueue has the
+    /// same in another form, the entry penalty of its admission fair sharing (KEP-4136).
     #[must_use]
     pub const fn half_life(millis: i64) -> Self {
         let half_life = if millis > 0 { millis } else { 0 };
@@ -58,8 +54,8 @@ impl Decay {
         }
     }
 
-    /// Order goes by what usage will be in so many milliseconds. 0: by decayed
-    /// usage as it is.
+    /// Sets how many milliseconds ahead the order looks. 0: the order uses the decayed usage as it
+    /// is.
     #[must_use]
     pub const fn ordered_ahead(self, millis: i64) -> Self {
         Self {
@@ -69,20 +65,20 @@ impl Decay {
     }
 }
 
-/// 1, where growth is counted.
+/// The value 1 of `growth`.
 pub(super) const ONE: i128 = 1 << 32;
 
-/// An instant, in the measure of half-lives.
+/// An instant, in half-lives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Instant {
-    /// How many half-lives have gone by since the epoch.
+    /// How many half-lives have passed since the epoch.
     pub(super) epoch: i64,
-    /// `2^x` for the part `x` of a half-life that has gone by since; in 2^-32.
-    /// 0 where nothing is remembered.
+    /// `2^x` for the part `x` of a half-life that has passed since; in 2^-32. 0 if nothing is
+    /// remembered.
     pub(super) growth: i128,
 }
 
-/// The time, and what it means for what is remembered.
+/// The time, and what follows from it for remembered usage.
 #[derive(Clone, Debug)]
 pub(super) struct Clock {
     decay: Decay,
@@ -127,7 +123,7 @@ impl Clock {
         self.at
     }
 
-    /// What is left of a lag after the time that order looks ahead; in 2^-32.
+    /// The part of a lag that remains after the time that the order looks ahead; in 2^-32.
     pub(super) const fn fade(&self) -> i128 {
         self.fade
     }
@@ -149,7 +145,7 @@ impl Clock {
     }
 }
 
-/// Half of it, so many times, towards 0.
+/// Halves an amount this many times, towards 0.
 pub(super) fn halved(amount: i128, times: i64) -> i128 {
     u32::try_from(times.max(0))
         .ok()

@@ -1,4 +1,4 @@
-//! Which queues hold what another lacks.
+//! The queues that hold what another queue lacks.
 
 use std::cmp::Reverse;
 
@@ -7,11 +7,12 @@ use super::tree::{QueueIdx, Tree};
 use crate::ids::QueueName;
 
 impl Tree {
-    /// Queues below a queue, or itself, to which something is charged that counts
-    /// against its quota, with all that is: at most `count` of them, those that hold
-    /// most, then by name. `but` is left out.
+    /// The queues from `below` down that hold quota which counts against the quota of `below`, with
+    /// all that each holds: at most `count` of them, those that hold most, then by name. `but` is
+    /// left out.
     ///
-    /// Costs a look at each queue below that holds some: for whom it is told.
+    /// Looks at each queue below that holds some, so it is called only for gangs whose explanation
+    /// is reported.
     pub(crate) fn holding(
         &self,
         below: &QueueName,
@@ -26,7 +27,7 @@ impl Tree {
             if held > 0 && node.name != *but {
                 holding.push((&node.name, held));
             }
-            // What local quota covers counts for nobody above.
+            // Usage that local quota covers does not count above the child.
             next.extend(node.named_by.iter().copied().filter(|at| {
                 let child = self.node(*at).filter(|child| child.counts());
                 child.is_some_and(|child| child.cell(what).passed_on() > 0)

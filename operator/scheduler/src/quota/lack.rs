@@ -1,4 +1,4 @@
-//! Why a demand does not fit, as numbers for a certificate.
+//! Why a demand does not fit, as numbers for an explanation.
 
 use super::amounts::{Demand, FlavorResource};
 use super::cell::Cell;
@@ -6,48 +6,47 @@ use super::room::Offer;
 use super::tree::{QueueIdx, Tree};
 use crate::ids::QueueName;
 
-/// A resource of a flavor of which a queue may not be given enough. Amounts are in
-/// base units.
+/// A resource of a flavor that a queue has too little of. Amounts are in base units.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Lack {
     pub(crate) what: FlavorResource,
     pub(crate) needs: i128,
-    /// By the formula; negative where more is held than there is.
+    /// By the formula; negative if more is held than there is.
     pub(crate) available: i128,
-    /// What stands in the way, from the queue up: never empty. If each of these
-    /// limits is raised by what is missing, and no less, the demand fits.
+    /// The limits that are exceeded, from the queue up; never empty. The demand fits if each of
+    /// them is raised by what is missing, and not with less.
     pub(crate) shortages: Vec<Shortage>,
 }
 
 impl Lack {
-    /// The demand cannot fit before so much has been given back in the queue's tree.
+    /// The least that must be given back in the queue's tree before the demand can fit.
     pub(crate) fn least_release(&self) -> i128 {
         self.needs.saturating_sub(self.available.max(0))
     }
 }
 
-/// A limit that stands in the way.
+/// A limit that is exceeded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Shortage {
     pub(crate) queue: QueueName,
-    /// Whether it is the queue's borrowing limit; else it is the quota of the root.
+    /// True: the queue's borrowing limit. False: the quota of the root.
     pub(crate) borrowing_limit: bool,
     /// The most that may count against the queue's quota.
     pub(crate) most: i128,
-    /// What does.
+    /// The amount that counts against it now.
     pub(crate) used: i128,
     pub(crate) missing: i128,
 }
 
 impl Tree {
-    /// What of a demand is not available now, in its order. What the queue does not
-    /// offer is left out (see [`Tree::offers`]).
+    /// The resources of a demand that are not available now, in the demand's order. Resources that
+    /// the queue does not offer are left out (see [`Tree::offers`]).
     pub(crate) fn lacks(&self, queue: QueueIdx, demand: &Demand) -> Vec<Lack> {
         self.lacking(queue, demand, Cell::usage)
     }
 
-    /// What of a demand would not be available with everything else gone: it can
-    /// never fit as the quotas are.
+    /// The resources of a demand that would not be available even without any usage: the demand can
+    /// never fit these quotas.
     pub(crate) fn lacks_ever(&self, queue: QueueIdx, demand: &Demand) -> Vec<Lack> {
         self.lacking(queue, demand, |_| 0)
     }

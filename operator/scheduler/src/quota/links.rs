@@ -1,4 +1,4 @@
-//! Which queues count, and to whom.
+//! Which queues count, and to which parent.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -10,15 +10,15 @@ use super::misconfigured::{MAX_DEPTH, Misconfigured};
 use super::tree::{QueueIdx, Tree};
 use crate::ids::QueueName;
 
-/// Queues that are each below the next, and the last below the first.
+/// Queues that are each below the next, the last one below the first.
 struct Cycle {
     members: BTreeSet<QueueIdx>,
-    /// From the first by name on.
+    /// In order, starting with the smallest name.
     names: Arc<[QueueName]>,
 }
 
 impl Tree {
-    /// A queue is written, or is gone.
+    /// A queue is written or deleted.
     pub(super) fn configure(&mut self, at: QueueIdx, member: Option<Member>) {
         let parent = member.as_ref().and_then(|m| m.parent.clone());
         let parent = parent.map(|name| self.hold(&name));
@@ -42,7 +42,7 @@ impl Tree {
         }
     }
 
-    /// Brings the quotas of a queue's cells in line with what it names.
+    /// Sets the quotas of a queue's cells to those that it names.
     fn limit(&mut self, at: QueueIdx) {
         let Some(node) = self.node(at) else {
             return;
@@ -76,7 +76,7 @@ impl Tree {
         self.change(at, what, |cell| cell.quota = quota);
     }
 
-    /// From here up, so many queues name quotas instead of so many.
+    /// Updates, from this queue up, how many queues name quotas.
     fn count_limits(&mut self, mut from: Option<QueueIdx>, before: u32, now: u32) {
         while let Some(node) = from.and_then(|at| self.node_mut(at)) {
             node.limiting = node.limiting.saturating_sub(before).saturating_add(now);
@@ -84,8 +84,7 @@ impl Tree {
         }
     }
 
-    /// Finds out anew which queues count: this one, and those below it for whom
-    /// that makes a difference.
+    /// Decides again which queues count: this one, and the queues below it that are affected.
     fn judge(&mut self, first: QueueIdx) {
         let cycle = self.cycle(first);
         let mut seen = BTreeSet::from([first]);
@@ -96,7 +95,7 @@ impl Tree {
                 continue;
             };
             if node.fault != fault || node.depth != depth {
-                // Only then does it make a difference to those below.
+                // Only then are the queues below affected.
                 due.extend(node.named_by.iter().filter(|below| seen.insert(**below)));
             }
             let parent = node.named_parent.filter(|_| depth > 0);
@@ -106,11 +105,11 @@ impl Tree {
         }
     }
 
-    /// The cycle of parents that a queue is part of. Any cycle among the queues
-    /// below `at` goes through `at`.
+    /// The cycle of parents that a queue is part of. Any cycle among the queues below `at` contains
+    /// `at`.
     fn cycle(&self, at: QueueIdx) -> Option<Cycle> {
         let parent = |of: &QueueIdx| self.node(*of)?.named_parent;
-        // Who is nobody's parent is on no cycle.
+        // A queue without children is on no cycle.
         if self.is_leaf(at) {
             return None;
         }
@@ -135,7 +134,7 @@ impl Tree {
         Some(Cycle { members, names })
     }
 
-    /// What is wrong with a queue, and how deep it is; its parent has been judged.
+    /// The fault of a queue, if any, and its depth. Its parent must have been judged.
     fn verdict(&self, at: QueueIdx, cycle: Option<&Cycle>) -> (Option<Misconfigured>, usize) {
         let Some((node, member)) = self.node(at).and_then(|n| Some((n, n.member.as_ref()?))) else {
             return (None, 0);
@@ -167,7 +166,7 @@ impl Tree {
         (None, parent.depth.saturating_add(1))
     }
 
-    /// A queue counts to this parent from now on, with all that counts to it.
+    /// A queue counts to this parent from now on, with all queues below it.
     fn attach(&mut self, at: QueueIdx, parent: Option<QueueIdx>) {
         let Some(node) = self.node_mut(at) else {
             return;

@@ -13,35 +13,35 @@ use crate::ids::QueueName;
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 pub struct Quota {
-    /// What it has of its own.
+    /// Units that it owns.
     pub nominal: i64,
-    /// How much more than its subtree's quota it may hold. None: as much as others
-    /// leave idle.
+    /// How much more than its subtree's quota it may hold. None: as much as other queues leave
+    /// idle.
     pub borrowing_limit: Option<i64>,
-    /// How much of its subtree's quota others may hold. None: all of it.
+    /// How much of its subtree's quota other queues may hold. None: all of it.
     pub lending_limit: Option<i64>,
 }
 
-/// What a queue's share is divided by, in thousandths. A queue of weight 0 comes
-/// after all of its siblings that have a weight.
+/// The weight of a queue, in thousandths: its share is divided by it. A queue of weight 0 comes
+/// after all siblings that have a weight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Weight(u32);
 
 impl Weight {
-    /// So many thousandths.
+    /// A weight in thousandths.
     #[must_use]
     pub const fn from_thousandths(thousandths: u32) -> Self {
         Self(thousandths)
     }
 
-    /// In thousandths.
+    /// The weight in thousandths.
     #[must_use]
     pub const fn as_thousandths(self) -> u32 {
         self.0
     }
 }
 
-/// One.
+/// A weight of 1.
 impl Default for Weight {
     fn default() -> Self {
         Self(1_000)
@@ -51,22 +51,22 @@ impl Default for Weight {
 /// A queue of the tree.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Member {
-    /// The queue that it is below. None: it is a root.
+    /// The parent queue. None: it is a root.
     pub(crate) parent: Option<QueueName>,
     pub(crate) weight: Weight,
-    /// What is wrong with its resource groups.
+    /// The fault of its resource groups, if any.
     pub(crate) unusable: Option<Misconfigured>,
-    /// None: it names no quotas at all.
+    /// None: it has no quotas.
     pub(crate) quotas: Option<BTreeMap<FlavorResource, Quota>>,
 }
 
 impl Member {
-    /// What it names cannot be counted: why.
+    /// The reason why its quotas cannot be counted, if any.
     pub(super) fn fault(&self) -> Option<Misconfigured> {
         self.unusable.clone().or_else(|| self.wrong_amount())
     }
 
-    /// The first amount that makes no sense.
+    /// The first invalid amount.
     fn wrong_amount(&self) -> Option<Misconfigured> {
         self.quotas.iter().flatten().find_map(|(what, quota)| {
             let amounts = [

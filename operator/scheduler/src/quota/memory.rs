@@ -1,4 +1,4 @@
-//! What a queue holds of a resource, and has held.
+//! Current and past usage of a resource by a queue.
 
 use super::decay::{Clock, halved};
 use super::tree::{QueueIdx, Tree};
@@ -13,10 +13,10 @@ pub struct Decayed(i128);
 impl Decayed {
     const BITS: u32 = 20;
 
-    /// How many of them make one base unit.
+    /// The number of parts in one base unit.
     pub const PER_UNIT: i128 = 1 << Self::BITS;
 
-    /// So many [`Decayed::PER_UNIT`]ths of a base unit; never less than 0.
+    /// Decayed usage from [`Decayed::PER_UNIT`]ths of a base unit; never less than 0.
     #[must_use]
     pub const fn from_parts(parts: i128) -> Self {
         Self(if parts > 0 { parts } else { 0 })
@@ -29,16 +29,15 @@ impl Decayed {
     }
 }
 
-/// The decayed usage of a queue's whole subtree at some time: what is kept of it
-/// over a restart.
+/// The decayed usage of a queue's whole subtree at some time: what survives a restart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Remembered {
     pub(crate) at: Time,
-    /// By resource; none that is 0.
+    /// By resource, without zeros.
     pub(crate) usage: Vec<(ResourceIdx, Decayed)>,
 }
 
-/// What is kept of a queue's memory of one resource, to the last bit.
+/// The exact memory of a queue's past usage of one resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Lag {
     pub(crate) queue: QueueName,
@@ -47,12 +46,12 @@ pub(crate) struct Lag {
     pub(crate) epoch: i64,
 }
 
-/// What a queue's whole subtree holds of a resource, over all flavors, and how far
-/// its decayed usage lags behind that (see [`super::decay`]).
+/// Units of a resource that a queue's whole subtree holds, over all flavors, and how far its
+/// decayed usage lags behind (see [`super::decay`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Memory {
     held: i128,
-    /// As it was when this half-life began; in 2^-32 of a base unit.
+    /// The lag when this half-life began; in 2^-32 of a base unit.
     lag: i128,
     epoch: i64,
 }
@@ -62,7 +61,7 @@ impl Memory {
         self.held
     }
 
-    /// So much more is held from now on.
+    /// Adds `amount` to the usage.
     pub(super) fn change(&mut self, amount: i128, clock: &Clock) {
         let at = clock.at();
         let added = amount.saturating_mul(at.growth);
@@ -75,7 +74,7 @@ impl Memory {
         halved(self.lag, clock.at().epoch.saturating_sub(self.epoch))
     }
 
-    /// Nothing is held, and nothing remembered.
+    /// True if there is no usage, neither now nor remembered.
     pub(super) fn is_empty(&self, clock: &Clock) -> bool {
         self.held == 0 && self.lag(clock) == 0
     }
@@ -97,18 +96,17 @@ impl Memory {
         Decayed::from_parts(self.parts_held().saturating_sub(behind))
     }
 
-    /// The decayed usage that order goes by (see [`super::decay::Decay::half_life`]).
+    /// The decayed usage that the order uses (see [`super::decay::Decay::half_life`]).
     pub(super) fn ahead(&self, clock: &Clock) -> Decayed {
         let behind = self.parts_behind(clock).saturating_mul(clock.fade()) >> 32;
         Decayed::from_parts(self.parts_held().saturating_sub(behind))
     }
 
-    /// The decayed usage was so much at that time, and what is held now has been
-    /// held since then.
+    /// Sets the decayed usage at a time in the past. Current usage counts as held since then.
     fn recall(&mut self, decayed: Decayed, at: Time, clock: &Clock) {
         let then = clock.instant(at);
         let behind = self.parts_held().saturating_sub(decayed.as_parts());
-        // Away from 0, so that what is asked at that very time is what was told.
+        // Rounded away from 0, so that reading it back for that time gives the same value.
         let up = behind
             .signum()
             .saturating_mul(Decayed::PER_UNIT.saturating_sub(1));
@@ -122,7 +120,7 @@ impl Memory {
 }
 
 impl Tree {
-    /// What a queue's subtree has held, as of now.
+    /// The decayed usage of a queue's subtree as of now.
     pub(crate) fn remembered(&self, queue: QueueIdx) -> Remembered {
         let memory = self.node(queue).into_iter().flat_map(|n| &n.memory);
         let usage = memory
@@ -134,12 +132,12 @@ impl Tree {
         }
     }
 
-    /// Sets what a queue's subtree has held: it was so much at that time, and what
-    /// is held now has been held since. So what is held is to be charged first.
-    /// Each queue is told its own, a parent too.
+    /// Restores the past usage of a queue's subtree: it was this much at that time, and what is
+    /// held now has been held since. So current usage must be charged first. Each queue is restored
+    /// separately, including parents.
     ///
-    /// Decayed usage is then what it would have been without the interruption, to
-    /// 2^-20 of a base unit.
+    /// Decayed usage is then what it would have been without the interruption, to 2^-20 of a base
+    /// unit.
     pub(crate) fn recall(&mut self, queue: QueueIdx, remembered: &Remembered) {
         let clock = self.clock.clone();
         let Some(node) = self.node_mut(queue) else {
@@ -157,7 +155,7 @@ impl Tree {
         node.memory.retain(|_, memory| !memory.is_empty(&clock));
     }
 
-    /// What all names remember beside what is held, by name.
+    /// The exact memory of all queues, by name.
     pub(crate) fn lags(&self) -> Vec<Lag> {
         let mut names = self.names();
         names.sort_unstable();
@@ -179,7 +177,7 @@ impl Tree {
         nodes.flat_map(of).collect()
     }
 
-    /// Sets what all names remember beside what is held: that, and nothing else.
+    /// Replaces the memory of all queues.
     pub(crate) fn restore_lags(&mut self, lags: impl IntoIterator<Item = Lag>) {
         let names: Vec<QueueName> = self.names().into_iter().cloned().collect();
         for name in names {

@@ -1,4 +1,4 @@
-//! Why a queue stops itself.
+//! Why a queue is misconfigured.
 
 use std::fmt;
 use std::sync::Arc;
@@ -31,17 +31,17 @@ impl fmt::Display for Limit {
     }
 }
 
-/// Why nothing of a queue is started, though it is there. Neither its quota nor
-/// its usage counts for any other queue until that is mended.
+/// Why no gang of an existing queue is started. Neither its quota nor its usage counts for any
+/// other queue until the fault is mended.
 ///
-/// A queue that has several of these shows the first.
+/// A queue with several faults reports the first.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Misconfigured {
-    /// It is below itself.
+    /// The queue is its own parent.
     #[error("names itself as its parent: correct or remove spec.parentName")]
     OwnParent,
-    /// It is below itself by way of others. All of them say so, and in the same
-    /// words: from the first name on, each is below the next.
+    /// The queue is below itself through other queues. All members of the cycle report the same
+    /// words: starting with the smallest name, each is below the next.
     #[error(
         "is part of a cycle of parents: {}; change spec.parentName of one of them",
         cycle(members)
@@ -57,7 +57,7 @@ pub(crate) enum Misconfigured {
     /// A flavor would have two quotas of the same resources.
     #[error("names flavor {:?} twice in one resource group", flavor.as_str())]
     FlavorTwice { flavor: FlavorName },
-    /// Nobody knows what of the group there is of the one that names less.
+    /// For the flavor that names fewer resources, the quota of the missing ones is unclear.
     #[error(
         "names other resources of flavor {:?} than of flavor {:?}, which is in the same resource group",
         other.as_str(), first.as_str()
@@ -66,13 +66,13 @@ pub(crate) enum Misconfigured {
         first: FlavorName,
         other: FlavorName,
     },
-    /// It would be chosen twice.
+    /// The resource would be chosen twice.
     #[error("names resource {:?} in two resource groups", resource.as_str())]
     ResourceTwice { resource: ResourceName },
-    /// There is no such queue (yet).
+    /// The parent does not exist yet.
     #[error("is below {:?}, which does not exist: create that queue, or correct spec.parentName", parent.as_str())]
     ParentNotFound { parent: QueueName },
-    /// Its parent is misconfigured, so nobody knows what it may borrow.
+    /// Its parent is misconfigured, so what it may borrow is unclear.
     #[error("is below {:?}, which is misconfigured", parent.as_str())]
     ParentFaulty { parent: QueueName },
     /// It is too far below its root.

@@ -1,5 +1,4 @@
-//! The tree of queues: who may hold how much, who lends and borrows, whose turn
-//! it is.
+//! The tree of queues: quota, lending and borrowing, and whose turn it is.
 //!
 //! # Quota
 //!
@@ -18,24 +17,22 @@
 //!                        subtree - local - max(0, usage - local) + borrowing limit)
 //! ```
 //!
-//! Without a borrowing limit the second term is `available(parent)` alone. For a
-//! queue within its local quota it is at least 0, so that another's debt never
-//! eats a guarantee: here we differ from Kueue. A root neither lends nor borrows,
-//! so its two limits mean nothing.
+//! Without a borrowing limit the second term is `available(parent)` alone. For a queue within its
+//! local quota it is at least 0, so that the debt of another queue never reduces a guarantee: here
+//! we differ from Kueue. A root neither lends nor borrows, so its two limits have no effect.
 //!
-//! A queue that names no quotas at all has none of its own: in a tree where no
-//! queue names any it has no limit, else it holds what the others leave idle. A
-//! queue that names some offers what it names and nothing else; `pods` alone need
-//! not be named, and is then not counted.
+//! A queue without quotas owns nothing. In a tree in which no queue has quotas it has no limit;
+//! otherwise it may hold what the other queues leave idle. A queue with quotas offers the resources
+//! that it names and no others. Only `pods` need not be named, and is then not counted.
 //!
 //! # Turns
 //!
 //! Dominant-resource fairness (Ghodsi et al., NSDI '11) at each level of the tree,
 //! with memory: see [`decay`] for the arithmetic and [`order`] for the order.
 //!
-//! Where to look: `tree` keeps the queues, `links` says which of them count and to
-//! whom, `cell` is the algebra, `charge` moves it, `room`, `lack`,
-//! `borrowers`, `holding`, `reclaim`, `claim` and `standing` ask it; `memory` and `share` are what `order` goes by.
+//! Where to look: `tree` keeps the queues, `links` decides which of them count and to which parent,
+//! `cell` has the algebra and `charge` changes usage. `room`, `lack`, `borrowers`, `holding`,
+//! `reclaim`, `claim` and `standing` read it. `memory` and `share` are the basis of `order`.
 
 mod amounts;
 mod borrowers;

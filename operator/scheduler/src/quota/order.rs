@@ -23,12 +23,12 @@ use super::tree::{QueueIdx, Tree};
 use crate::ids::QueueName;
 use crate::time::Time;
 
-/// How far up the tree a queue must borrow. The smaller goes first.
+/// How far up the tree a queue must borrow. The lowest level goes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum BorrowingLevel {
     /// It stays within its nominal quota.
     None,
-    /// It stays within the quota of a queue so many levels above the lowest leaf.
+    /// It stays within the quota of a queue that has this many levels of queues below it.
     Subtree(usize),
     /// It borrows from its whole tree, or has no limit.
     Tree,
@@ -37,31 +37,31 @@ enum BorrowingLevel {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Rank {
     share: Share,
-    /// When the gang was submitted that goes first at or below the queue.
+    /// When the first gang at or below the queue was submitted.
     submitted: Time,
     name: QueueName,
     queue: QueueIdx,
 }
 
-/// The queues at or below which something is to be started, of one borrowing level.
+/// The queues of one borrowing level at or below which a gang is to start.
 #[derive(Debug, Default)]
 struct Level {
     /// By parent (None: the roots).
     siblings: BTreeMap<Option<QueueIdx>, BTreeSet<Rank>>,
-    /// As they stand in `siblings`.
+    /// The ranks as they are in `siblings`.
     ranks: BTreeMap<QueueIdx, Rank>,
 }
 
-/// The leaves that have something to start, at one instant: until the tree's time,
-/// queues or capacities change.
+/// The leaves that have a gang to start, at one instant: until the tree's time, queues or
+/// capacities change.
 #[derive(Debug, Default)]
 pub(crate) struct Order {
     levels: BTreeMap<BorrowingLevel, Level>,
-    /// As they are ranked.
+    /// The shares by which queues are ranked.
     shares: BTreeMap<QueueIdx, Share>,
     heights: BTreeMap<QueueIdx, usize>,
     leaves: BTreeMap<QueueIdx, Leaf>,
-    /// Those of them that borrow and may preempt others that do.
+    /// Leaves that borrow and may preempt gangs of other borrowing queues.
     preemptors: BTreeSet<QueueIdx>,
 }
 
@@ -70,11 +70,11 @@ pub(crate) struct Order {
 pub(crate) struct Next {
     pub(crate) demand: Demand,
     pub(crate) submitted: Time,
-    /// The quota that gangs of the same leaf give back that leave for it.
+    /// Quota that gangs of the same leaf give back when they leave for this gang.
     pub(crate) given_back: Demand,
     pub(crate) priority: i32,
-    /// The highest priority of gangs of other queues that it may preempt where both
-    /// borrow. None: it preempts none.
+    /// The highest priority of gangs of other queues that it may preempt if both queues borrow.
+    /// None: it preempts none.
     pub(crate) preempts_up_to: Option<i32>,
 }
 
@@ -85,8 +85,8 @@ struct Leaf {
 }
 
 impl Order {
-    /// A leaf would start this next. Nothing happens to a queue that is no leaf, is not
-    /// there or is misconfigured.
+    /// Sets the next gang of a leaf. Ignored for a queue that is not a leaf, does not exist or is
+    /// misconfigured.
     pub(crate) fn insert(&mut self, tree: &Tree, leaf: QueueIdx, next: Next) {
         self.remove(tree, leaf);
         if !tree.is_leaf(leaf) || !tree.node(leaf).is_some_and(|n| n.counts()) {
@@ -102,7 +102,7 @@ impl Order {
         level.update(tree, leaf, Some(submitted), &mut self.shares);
     }
 
-    /// A leaf has nothing more to start.
+    /// Removes a leaf that has no gang to start.
     pub(crate) fn remove(&mut self, tree: &Tree, leaf: QueueIdx) {
         let Some(ranked) = self.leaves.remove(&leaf) else {
             return;
@@ -113,7 +113,8 @@ impl Order {
         }
     }
 
-    /// Something has been charged to a queue. The caller inserts its next gang again.
+    /// Updates shares after a charge to a queue. The caller must insert the queue's next gang
+    /// again.
     pub(crate) fn moved(&mut self, tree: &Tree, queue: QueueIdx) {
         for (at, _) in tree.path(queue) {
             if let Some(share) = self.shares.get_mut(&at) {
@@ -125,9 +126,8 @@ impl Order {
         }
     }
 
-    /// The leaf whose turn it is. A charge to a queue may have raised the borrowing level
-    /// of the queues beside it, and lowers none: the level of the first leaf is worked out
-    /// again.
+    /// The leaf whose turn it is. A charge to a queue may have raised the borrowing level of the
+    /// queues beside it, and never lowers one. So the level of the first leaf is computed again.
     pub(crate) fn first(&mut self, tree: &Tree) -> Option<QueueIdx> {
         loop {
             let first = self.levels.values().find_map(Level::first)?;
@@ -139,8 +139,8 @@ impl Order {
         }
     }
 
-    /// The leaf that would preempt what a leaf starts if both borrow: it goes first, or
-    /// what has just started would have to leave. The highest priority wins.
+    /// The leaf that would preempt what a leaf starts if both borrow. It goes first, because
+    /// otherwise the gang that has just started would have to leave. The highest priority wins.
     fn preemptor(&self, tree: &Tree, of: QueueIdx) -> Option<QueueIdx> {
         let first = self.leaves.get(&of)?;
         if first.borrowing == BorrowingLevel::None || self.preemptors.is_empty() {
@@ -151,7 +151,7 @@ impl Order {
         let preempts = |at: &&QueueIdx| {
             let next = self.leaves.get(*at).map(|leaf| &leaf.next);
             let up_to = next.and_then(|next| next.preempts_up_to);
-            // A quota that is not the preemptor's too is out of its reach.
+            // The preemptor cannot reach a quota that is not also above its own queue.
             let borrows = within.is_none_or(|within| tree.is_below(**at, within));
             let is_lower = up_to.is_some_and(|up_to| first.next.priority <= up_to);
             is_lower && borrows && tree.root(**at) == root
@@ -179,7 +179,7 @@ impl Order {
 }
 
 impl Level {
-    /// A leaf has a gang to start that was submitted then, or (None) has none any more.
+    /// Sets when the next gang of a leaf was submitted. None: the leaf has no gang to start.
     fn update(
         &mut self,
         tree: &Tree,
@@ -198,7 +198,7 @@ impl Level {
         }
     }
 
-    /// The shares of a queue and of those above it are others.
+    /// Updates the ranks of a queue and of those above it to their new shares.
     fn share_again(
         &mut self,
         tree: &Tree,
@@ -218,7 +218,7 @@ impl Level {
         below.first().map(|rank| rank.submitted)
     }
 
-    /// Gives a queue its rank. Says whether that is another than before.
+    /// Gives a queue its rank. Returns true if the rank has changed.
     fn set(
         &mut self,
         tree: &Tree,

@@ -1,12 +1,11 @@
-//! From where on the way to the root a queue may ask something back.
+//! From which queues on the path to the root a queue may reclaim quota.
 //!
-//! Kueue's rules for `reclaimWithinCohort` (`pkg/scheduler/preemption/classical/
-//! hierarchical_preemption.go`): on the way from the queue to its root, what may
-//! be asked back at each queue is held below it, in queues that hold more than
-//! their quota by way of queues that all do. As soon as the demand, less what local
-//! quota covers, is within the quota of a queue on the way, those that are met
-//! further up owe it. Which of their gangs may be victims, and whether borrowed
-//! amounts may be asked back by who would borrow too, the queues' policies say.
+//! The rules are Kueue's for `reclaimWithinCohort`
+//! (`pkg/scheduler/preemption/classical/hierarchical_preemption.go`). Candidates at each queue on
+//! the path hold more than their quota, as does each queue between. As soon as the demand, less
+//! what local quota covers, is within the quota of a queue on the path, the candidates further up
+//! owe it. The policies of the queues decide which of their gangs may be victims, and if a queue
+//! that would borrow too may reclaim borrowed amounts.
 
 use super::amounts::{Demand, FlavorResource};
 use super::cell::Cell;
@@ -14,8 +13,8 @@ use super::room::Offer;
 use super::tree::{QueueIdx, Tree};
 
 impl Tree {
-    /// The queues above a queue in which a demand is owed to it: below them, it is
-    /// within the quota of a queue on the way.
+    /// The queues above a queue in which a demand is owed to it: below them, the demand is within
+    /// the quota of a queue on the path.
     pub(super) fn owing(&self, queue: QueueIdx, demand: &Demand) -> Vec<QueueIdx> {
         let mut rest: Vec<(FlavorResource, i128)> = demand
             .iter()
@@ -40,8 +39,8 @@ impl Tree {
         owing
     }
 
-    /// True if what another queue holds beyond its quota is owed to a queue with a demand,
-    /// whatever the other holds now.
+    /// True if what another queue holds beyond its quota is owed to a queue with a demand, whatever
+    /// the other queue holds now.
     pub(crate) fn is_owed(&self, queue: QueueIdx, demand: &Demand, holder: QueueIdx) -> bool {
         match self.lowest_above_both(queue, holder) {
             Some(common) => self.owing(queue, demand).contains(&common),
@@ -49,15 +48,15 @@ impl Tree {
         }
     }
 
-    /// The queues on the way up from which what a queue lacks for `need` more could
-    /// come, each with the one below it on the way.
+    /// The queues on the path that could provide what a queue lacks for `need` more, each with the
+    /// one below it on the path.
     pub(super) fn sources(
         &self,
         queue: QueueIdx,
         what: FlavorResource,
         need: i128,
     ) -> Vec<(Option<QueueIdx>, QueueIdx, &Cell)> {
-        // Above the highest limit that stands in the way nothing is missing.
+        // Above the highest exceeded limit nothing is missing.
         let highest = self
             .climb(queue, what, need, Cell::usage)
             .enumerate()

@@ -1,4 +1,4 @@
-//! How much a queue may still be given.
+//! How much more a queue may get.
 
 use smallvec::SmallVec;
 
@@ -7,10 +7,10 @@ use super::cell::{Cell, NOTHING};
 use super::misconfigured::MAX_DEPTH;
 use super::tree::{Node, QueueIdx, Tree};
 
-/// What a queue has to do with a resource of a flavor.
+/// How a queue offers a resource of a flavor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Offer {
-    /// It does not offer it, or offers nothing at all.
+    /// The queue does not offer the resource, or offers nothing at all.
     Nothing,
     /// As much as quota allows.
     Quota,
@@ -45,8 +45,8 @@ impl Tree {
         }
     }
 
-    /// What is named anywhere in the tree of a queue: what a queue that names
-    /// nothing itself may be given.
+    /// Everything that is named anywhere in the tree of a queue: a queue that names nothing itself
+    /// may get these.
     pub(crate) fn named(&self, queue: QueueIdx) -> Vec<FlavorResource> {
         let counts = self.node(queue).is_some_and(Node::counts);
         let root = self.path(queue).last().filter(|_| counts);
@@ -57,15 +57,14 @@ impl Tree {
             .collect()
     }
 
-    /// Whether a queue offers a resource of a flavor. Who is misconfigured offers
-    /// nothing.
+    /// True if a queue offers a resource of a flavor. A misconfigured queue offers nothing.
     pub(crate) fn offers(&self, queue: QueueIdx, what: FlavorResource) -> bool {
         self.offer(queue, what) != Offer::Nothing
     }
 
-    /// How much more a queue may be given now, in base units. None: it has no
-    /// limit; 0: it does not offer it, or nothing is left. Negative where more is
-    /// held than there is, since a quota was lowered.
+    /// How much more a queue may get now, in base units. None: it has no limit. 0: the queue does
+    /// not offer the resource, or nothing is left. Negative: more is held than there is, because a
+    /// quota was lowered.
     pub(crate) fn available(&self, queue: QueueIdx, what: FlavorResource) -> Option<i128> {
         self.room(queue, what, Cell::usage)
     }
@@ -88,7 +87,7 @@ impl Tree {
         })
     }
 
-    /// Whether a queue may be given all of a demand now.
+    /// True if a queue may get all of a demand now.
     pub(crate) fn fits(&self, queue: QueueIdx, demand: &Demand) -> bool {
         demand
             .iter()
@@ -101,8 +100,7 @@ impl Tree {
             })
     }
 
-    /// Whether a queue would hold more than its quota if it were given a demand:
-    /// nominal quota, for a leaf.
+    /// True if a queue would exceed its quota with a demand; for a leaf, its nominal quota.
     pub(crate) fn borrows(&self, queue: QueueIdx, demand: &Demand) -> bool {
         demand.iter().any(|(what, need)| {
             let cell = self.node(queue).map_or(&NOTHING, |n| n.cell(what));
@@ -111,9 +109,9 @@ impl Tree {
         })
     }
 
-    /// The lowest queue, from this one up, within whose quota a queue stays with all of
-    /// a demand once its gangs have given so much back. None: there is no such queue, or
-    /// some of the demand has no limit.
+    /// The lowest queue, from this one up, whose quota covers a queue with all of a demand once its
+    /// gangs have given back `given_back`. None: there is no such queue, or a resource of the
+    /// demand has no limit.
     pub(crate) fn lowest_within(
         &self,
         queue: QueueIdx,
@@ -134,8 +132,8 @@ impl Tree {
         self.path(queue).nth(level).map(|(at, _)| at)
     }
 
-    /// The lowest queue, from this one up but below the root, whose quota a demand alone
-    /// does not exceed, whatever is held there.
+    /// The lowest queue, from this one up but below the root, whose quota covers the demand alone,
+    /// whatever is held there.
     pub(crate) fn lowest_with_nominal(&self, queue: QueueIdx, demand: &Demand) -> Option<QueueIdx> {
         let covers = |node: &Node| {
             let mut quotas = demand
@@ -149,8 +147,8 @@ impl Tree {
             .map(|(at, _)| at)
     }
 
-    /// True if a queue that is given a demand goes beyond the quota of all queues above it
-    /// that are not above `owner` too.
+    /// True if a queue with a demand exceeds the quota of all queues above it that are not above
+    /// `owner` too.
     pub(crate) fn borrows_from(&self, queue: QueueIdx, demand: &Demand, owner: QueueIdx) -> bool {
         let mut above = self.path(owner).map(|(at, _)| at);
         match self.lowest_within(queue, demand, &Demand::default()) {
@@ -164,11 +162,11 @@ impl Tree {
         self.path(queue).any(|(at, _)| at == above)
     }
 
-    /// The queues that must have something of `need`, from `queue` up: local quota
-    /// on the way covers some of it, until nothing is left or the root is reached.
+    /// The queues that must provide part of `need`, from `queue` up: local quota on the path covers
+    /// some of it, until nothing is left or the root is reached.
     ///
-    /// That none of them lacks anything says the same as that `need`, if it is
-    /// more than 0, is at most what is available: the formula, solved for `need`.
+    /// None of them lacks anything exactly if `need`, if it is more than 0, is at most what is
+    /// available: this is the formula solved for `need`.
     pub(super) fn climb(
         &self,
         queue: QueueIdx,
@@ -193,11 +191,11 @@ impl Tree {
     }
 }
 
-/// A queue on the way of a demand to the root.
+/// A queue on the path of a demand to the root.
 #[derive(Debug)]
 pub(super) struct Step<'a> {
     pub(super) node: &'a Node,
     pub(super) used: i128,
-    /// How much it does not have of what reaches it of the demand.
+    /// The part of the remaining demand that exceeds this queue's limit.
     pub(super) missing: i128,
 }

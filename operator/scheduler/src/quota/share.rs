@@ -3,10 +3,10 @@
 use super::memory::Decayed;
 use super::tree::{QueueIdx, Tree};
 
-/// How much a queue has had for its weight. The smaller comes first.
+/// Usage of a queue in relation to its weight. The smaller share goes first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Share {
-    /// It has no weight: then this is its dominant share as it is.
+    /// The queue has weight 0: `ratio` is its dominant share, not divided.
     weightless: bool,
     /// In 2^-48.
     ratio: i128,
@@ -16,8 +16,8 @@ const RATIO_BITS: u32 = 48;
 const PARTS_TO_RATIO: i128 = (1 << RATIO_BITS) / Decayed::PER_UNIT;
 
 impl Share {
-    /// As a number: 1 is all of some resource, for a queue of weight 1. Infinite
-    /// for a queue without weight.
+    /// The share as a number: 1 is all of some resource, for a queue of weight 1. Infinite for a
+    /// queue of weight 0.
     #[must_use]
     pub fn as_f64(self) -> f64 {
         if self.weightless {
@@ -28,8 +28,8 @@ impl Share {
 }
 
 impl Tree {
-    /// The share that a queue is ordered by, now: of decayed usage, as far ahead as
-    /// [`super::decay::Decay`] says.
+    /// The share that orders a queue now: of decayed usage, as far ahead as [`super::decay::Decay`]
+    /// says.
     pub(crate) fn share(&self, queue: QueueIdx) -> Share {
         let Some(node) = self.node(queue) else {
             return Share::default();

@@ -1,33 +1,32 @@
-//! What the status of a queue says.
+//! The quota numbers in the status of a queue.
 
 use super::amounts::FlavorResource;
 use super::tree::{QueueIdx, Tree};
 
-/// How a queue stands with one resource of one flavor, in base units.
+/// The state of a queue's quota of one resource of one flavor, in base units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Standing {
     pub(crate) what: FlavorResource,
     pub(crate) nominal: i128,
-    /// Nominal quota, and what the queues below lend.
+    /// Nominal quota, plus what the queues below lend.
     pub(crate) quota: i128,
-    /// What counts against that.
+    /// Units that count against the quota.
     pub(crate) usage: i128,
-    /// What is held beyond it.
+    /// Units held beyond the quota.
     pub(crate) borrowed: i128,
-    /// What of it others may hold.
+    /// Units of the quota that other queues may hold.
     pub(crate) lendable: i128,
-    /// How much more it may be given now. None: it has no limit.
+    /// How much more it may get now. None: it has no limit.
     pub(crate) available: Option<i128>,
 }
 
 impl Tree {
-    /// How a queue stands with everything that it or those below it name or hold,
-    /// in order.
+    /// The state of all quotas that a queue or the queues below it name or use, in order.
     pub(crate) fn standings(&self, queue: QueueIdx) -> Vec<Standing> {
         let Some(node) = self.node(queue) else {
             return Vec::new();
         };
-        // Where nothing is limited, or the queue does not count, nothing is borrowed.
+        // A queue borrows nothing if its tree has no limits or if it does not count.
         let limited = node.counts()
             && self
                 .path(queue)

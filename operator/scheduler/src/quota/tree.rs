@@ -1,4 +1,4 @@
-//! The queues themselves.
+//! The tree of queues.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -12,32 +12,32 @@ use crate::ids::QueueName;
 use crate::state::{ResourceIdx, Slots};
 use crate::time::Time;
 
-/// A queue, by number. It is the queue's own as long as the queue is there,
-/// something is charged to it, or another names it as its parent.
+/// The number of a queue. A queue keeps it as long as the queue exists, something is charged to it,
+/// or another queue names it as its parent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct QueueIdx(usize);
 
-/// A queue, or a name that others use for one.
+/// A queue, or a name that other queues use for one.
 #[derive(Debug)]
 pub(super) struct Node {
     pub(super) name: QueueName,
-    /// None: there is no such queue (yet, or any more).
+    /// None: the queue does not exist.
     pub(super) member: Option<Member>,
     /// The parent that it names.
     pub(super) named_parent: Option<QueueIdx>,
     /// The queues that name it as their parent.
     pub(super) named_by: BTreeSet<QueueIdx>,
     pub(super) fault: Option<Misconfigured>,
-    /// 1 for a root; 0 where it does not count.
+    /// 1 for a root; 0 if the queue does not count.
     pub(super) depth: usize,
     /// The parent that it counts to. None: it is a root, or does not count.
     pub(super) parent: Option<QueueIdx>,
-    /// It names quotas that can be counted.
+    /// It has quotas that can be counted.
     pub(super) limits: bool,
-    /// How many queues name quotas, from here down.
+    /// How many queues have quotas, from here down.
     pub(super) limiting: u32,
     pub(super) cells: BTreeMap<FlavorResource, Cell>,
-    /// By resource, over all flavors: what its whole subtree holds and has held.
+    /// Current and past usage of its whole subtree, by resource, over all flavors.
     pub(super) memory: BTreeMap<ResourceIdx, Memory>,
 }
 
@@ -58,23 +58,22 @@ impl Node {
         }
     }
 
-    /// Whether it is there and not misconfigured.
+    /// True if the queue exists and is not misconfigured.
     pub(super) fn counts(&self) -> bool {
         self.member.is_some() && self.fault.is_none()
     }
 }
 
-/// All queues, what they hold and what they have held.
+/// All queues, with their current and past usage.
 ///
-/// Whatever was applied, deleted and charged, in whatever order: the state is
-/// that of a tree that was given only what is there now. What has been held in
-/// the past is remembered by each queue for itself.
+/// The state does not depend on the order of events: it is that of a tree that was given only the
+/// queues and charges that exist now. Past usage is remembered by each queue separately.
 #[derive(Debug)]
 pub(crate) struct Tree {
     /// `pods`, which queues need not name.
     pub(super) pods: ResourceIdx,
-    /// Never gone through, so its order does not matter. The standard hasher,
-    /// since users choose the names.
+    /// Never iterated, so its order does not matter. It uses the standard hasher because users
+    /// choose the names.
     numbers: HashMap<QueueName, QueueIdx>,
     nodes: Slots<Node>,
     pub(super) clock: Clock,
@@ -93,19 +92,19 @@ impl Tree {
         }
     }
 
-    /// It is so late now: what follows happens at this time, and questions are
-    /// answered for it. Time does not go back.
+    /// Advances the time: later changes happen at this time, and answers are for it. Time does not
+    /// go back.
     pub(crate) fn advance(&mut self, now: Time) {
         self.clock.advance(now);
     }
 
-    /// How usage is forgotten.
+    /// The decay of usage.
     pub(crate) fn decay(&self) -> Decay {
         self.clock.decay()
     }
 
-    /// How much of a resource there is, in base units: what shares are measured
-    /// by. Nobody's share grows by a resource of which there is nothing.
+    /// Sets the capacity of a resource, in base units, in which shares are measured. A resource
+    /// without capacity adds to no share.
     pub(crate) fn set_capacity(&mut self, resource: ResourceIdx, capacity: i128) {
         if capacity > 0 {
             self.capacity.insert(resource, capacity);
@@ -114,7 +113,7 @@ impl Tree {
         }
     }
 
-    /// Takes a queue as it is now. Says whether anything changed.
+    /// Adds or replaces a queue. Returns true if that changes anything.
     pub(crate) fn apply(&mut self, name: &QueueName, member: Member) -> bool {
         let at = self.hold(name);
         if self
@@ -127,8 +126,8 @@ impl Tree {
         true
     }
 
-    /// Forgets a queue; what is held of it stays charged to its name, and counts
-    /// for no other queue. Says whether it was there.
+    /// Removes a queue. Quota that its gangs hold stays charged to its name, and counts for no
+    /// other queue. Returns true if the queue existed.
     pub(crate) fn delete(&mut self, name: &QueueName) -> bool {
         let Some(at) = self.find(name) else {
             return false;
@@ -138,7 +137,7 @@ impl Tree {
         true
     }
 
-    /// The number of a queue that is there.
+    /// The number of a queue that exists.
     pub(crate) fn find(&self, name: &QueueName) -> Option<QueueIdx> {
         let at = *self.numbers.get(name)?;
         self.node(at)?.member.is_some().then_some(at)
@@ -148,18 +147,18 @@ impl Tree {
         self.node(queue).map(|node| &node.name)
     }
 
-    /// Why nothing of the queue is started.
+    /// Why no gang of the queue is started.
     pub(crate) fn misconfigured(&self, queue: QueueIdx) -> Option<&Misconfigured> {
         self.node(queue)?.fault.as_ref()
     }
 
-    /// Whether no queue names it as its parent: gangs go to leaves only.
+    /// True if no queue names it as its parent: gangs go to leaves only.
     pub(crate) fn is_leaf(&self, queue: QueueIdx) -> bool {
         self.node(queue).is_some_and(|n| n.named_by.is_empty())
     }
 
-    /// The root of the tree that a queue counts to: who lacks something is helped
-    /// by what is given back below it, and by nothing else.
+    /// The root of the tree that a queue counts to. Only quota that is given back below this root
+    /// can help the queue.
     pub(crate) fn root(&self, queue: QueueIdx) -> Option<&QueueName> {
         self.path(queue).last().map(|(_, node)| &node.name)
     }
@@ -169,7 +168,7 @@ impl Tree {
         self.path(queue).skip(1).map(|(_, node)| &node.name)
     }
 
-    /// How many levels of queues are below a queue. It costs a look at each of them.
+    /// How many levels of queues are below a queue. Looks at each of them.
     pub(super) fn height(&self, queue: QueueIdx) -> usize {
         let below = self.node(queue).into_iter().flat_map(|node| &node.named_by);
         // A queue that is part of a cycle does not count.
@@ -178,14 +177,14 @@ impl Tree {
         heights.max().unwrap_or(0)
     }
 
-    /// The lowest queue that both are below, or are. None: they share no root.
+    /// The lowest queue that contains both. None: they share no root.
     pub(super) fn lowest_above_both(&self, one: QueueIdx, other: QueueIdx) -> Option<QueueIdx> {
         let above: Vec<QueueIdx> = self.path(one).map(|(at, _)| at).collect();
         let mut path = self.path(other).map(|(at, _)| at);
         path.find(|at| above.contains(at))
     }
 
-    /// Every name, in no order.
+    /// All names, in no order.
     pub(super) fn names(&self) -> Vec<&QueueName> {
         self.numbers.keys().collect()
     }
@@ -198,12 +197,13 @@ impl Tree {
         self.nodes.get_mut(at.0)
     }
 
-    /// The number of whatever has that name: a queue, or what was or may become one.
+    /// The number of a name: of a queue, or of a name that was or may become one.
     pub(super) fn number(&self, name: &QueueName) -> Option<QueueIdx> {
         self.numbers.get(name).copied()
     }
 
-    /// The number of a name, from now on. To be forgotten where nothing comes of it.
+    /// The number of a name, assigned at the first call. The caller must call
+    /// [`Self::forget_unless_needed`] if the name stays unused.
     pub(super) fn hold(&mut self, name: &QueueName) -> QueueIdx {
         if let Some(at) = self.number(name) {
             return at;
@@ -213,7 +213,7 @@ impl Tree {
         at
     }
 
-    /// Forgets a name that is no queue's, holds nothing and is nobody's parent.
+    /// Forgets a name that has no queue, no charge and no children.
     pub(super) fn forget_unless_needed(&mut self, at: QueueIdx) {
         let unneeded =
             |n: &&Node| n.member.is_none() && n.named_by.is_empty() && n.cells.is_empty();
@@ -224,7 +224,7 @@ impl Tree {
         }
     }
 
-    /// A queue and those above it that it counts to, up to its root.
+    /// A queue and the queues above it that it counts to, up to its root.
     pub(super) fn path(&self, queue: QueueIdx) -> impl Iterator<Item = (QueueIdx, &Node)> {
         std::iter::successors(Some(queue), |at| self.node(*at)?.parent)
             .filter_map(|at| Some((at, self.node(at)?)))

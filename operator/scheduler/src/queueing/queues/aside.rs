@@ -1,5 +1,4 @@
-//! A charge that does not count for a moment: what is remembered of the past is as if
-//! nothing had happened.
+//! Charges that are taken out for a moment. The memory of past usage does not see this.
 
 use super::Queues;
 use super::holders::Holder;
@@ -7,7 +6,7 @@ use crate::ids::QueueName;
 use crate::quota::FlavorResource;
 use crate::state::GangIdx;
 
-/// A charge that has been set aside, to be put back.
+/// A charge that has been taken out, to be put back.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Aside {
@@ -16,7 +15,7 @@ pub(crate) struct Aside {
 }
 
 impl Queues {
-    /// As if a gang held nothing of a queue. None: it holds nothing.
+    /// Takes out what a gang holds of a queue. None: it holds nothing.
     pub(crate) fn set_aside(&mut self, queue: &QueueName, gang: GangIdx) -> Option<Aside> {
         let holders = self.holders.get_mut(queue)?;
         let holder = holders.remove(gang)?;
@@ -31,7 +30,7 @@ impl Queues {
         Some(aside)
     }
 
-    /// It counts again.
+    /// Counts the charge again.
     pub(crate) fn put_back(&mut self, aside: Aside) {
         self.count_aside(&aside, 1);
         let holders = self.holders.entry(aside.queue).or_default();

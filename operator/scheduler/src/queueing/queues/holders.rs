@@ -1,4 +1,4 @@
-//! The gangs that hold some of a queue.
+//! The gangs that hold quota of a queue.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,23 +12,23 @@ use crate::state::GangIdx;
 pub(super) struct Holder {
     pub(super) gang: GangIdx,
     pub(super) priority: i32,
-    /// It keeps what its queue guarantees it.
+    /// It is not preemptible: its queue's quota protects it.
     pub(super) kept: bool,
     pub(super) surplus: bool,
-    /// Its charge, by number: a thousand equal gangs have one.
+    /// The number of its charge; equal charges share one number.
     pub(super) charge: usize,
     pub(super) id: GangId,
 }
 
-/// All of one queue.
+/// All holders of one queue.
 #[derive(Debug, Default)]
 pub(super) struct Holders {
-    /// In no order, but side by side: who wants room goes through all of them.
+    /// In no order, but contiguous: the search for victims iterates over all of them.
     list: Vec<Holder>,
     places: FxHashMap<GangIdx, usize>,
-    /// How many there are of each priority.
+    /// The number of holders of each priority.
     priorities: BTreeMap<i32, usize>,
-    /// Those that are surplus.
+    /// Holders that are surplus.
     surplus: BTreeSet<GangIdx>,
 }
 
@@ -49,17 +49,17 @@ impl Holders {
         self.priorities.keys().next().copied()
     }
 
-    /// Those that are surplus.
+    /// Holders that are surplus.
     pub(super) fn surplus(&self) -> impl Iterator<Item = &Holder> {
         self.surplus.iter().filter_map(|gang| self.get(*gang))
     }
 
-    /// How many are not.
+    /// The number of holders that are not surplus.
     pub(super) fn gangs(&self) -> usize {
         self.list.len().saturating_sub(self.surplus.len())
     }
 
-    /// Adds a gang that is not among them.
+    /// Adds a gang that is not a holder yet.
     pub(super) fn insert(&mut self, holder: Holder) {
         if holder.surplus {
             self.surplus.insert(holder.gang);

@@ -1,8 +1,8 @@
-//! Quota of those who leave. What a gang was charged passes at once to the one that
-//! follows it, so that nobody else plans with it; but its pods run on for their grace,
-//! and the other's are not there yet. So there are two counts: the tree's, of how things
-//! will be, and this one, of what runs. Who starts must fit both: at no time does more
-//! run than quota allows, and nobody takes what another's victims leave.
+//! Quota of leaving gangs. The charge of a victim passes to its preemptor at once, so that no other
+//! gang plans with it; but the victim's pods run on for their grace period, and the preemptor's do
+//! not run yet. There are therefore two counts: the tree counts how things will be, and this module
+//! counts what runs. A gang that starts must fit both. So the running gangs never exceed quota, and
+//! no gang takes what a preemptor's victims leave.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,8 @@ use crate::ids::{GangId, QueueName};
 use crate::quota::{Demand, FlavorResource, QueueIdx};
 use crate::state::GangIdx;
 
-/// A charge that the tree does not count, or counts too early.
+/// A charge of a gang that runs but is not in the tree, or that is in the tree but does not run
+/// yet.
 #[derive(Debug)]
 struct Charge {
     queue: QueueName,
@@ -21,12 +22,12 @@ struct Charge {
     demand: Arc<Demand>,
 }
 
-/// How what runs differs from what the tree counts.
+/// The difference between what runs and what the tree counts.
 #[derive(Debug, Default)]
 pub(super) struct Leaving {
-    /// They run still, and hold nothing in the tree.
+    /// Gangs that still run, but hold nothing in the tree.
     leaving: Charges,
-    /// They hold it there, and do not run yet.
+    /// Gangs that are charged in the tree, but do not run yet.
     coming: Charges,
 }
 
@@ -51,22 +52,22 @@ impl Charges {
     }
 }
 
-/// Whether quota lets a gang run that is charged, and follows others.
+/// The room that quota has for a charged gang that waits for leaving gangs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum FollowerRoom {
-    /// It fits beside what runs.
+    /// The gang fits beside what runs.
     Now,
-    /// It will, once others have left.
+    /// The gang fits once the leaving gangs are gone.
     Later,
-    /// It would be too much even then, beside others that follow.
+    /// The gang does not fit even then, because of other gangs that wait for leaving ones.
     Never,
 }
 
-/// What is to be charged for a moment, by queue.
+/// Amounts to be charged for a moment, by queue.
 pub(super) type Shift = Vec<(QueueIdx, Vec<(FlavorResource, i128)>)>;
 
 impl Queues {
-    /// A gang that has just been discharged of that runs on for its grace.
+    /// A gang that has just been discharged of `of` runs on for its grace period.
     pub(crate) fn leaves(&mut self, gang: GangIdx, id: &GangId, queue: &QueueName, of: &Demand) {
         let charge = Charge {
             queue: queue.clone(),
@@ -76,18 +77,18 @@ impl Queues {
         self.leaving.leaving.insert(gang, charge);
     }
 
-    /// It runs no longer, or holds its charge again; returns what it held.
+    /// The gang no longer runs, or is charged again. Returns what it held.
     pub(crate) fn has_left(&mut self, gang: GangIdx) -> Option<Arc<Demand>> {
         Some(self.leaving.leaving.remove(gang)?.demand)
     }
 
-    /// What one holds still that leaves.
+    /// Quota that a leaving gang still holds.
     pub(crate) fn left_by(&self, gang: GangIdx) -> Option<Arc<Demand>> {
         let charge = self.leaving.leaving.gangs.get(&gang)?;
         Some(Arc::clone(&charge.demand))
     }
 
-    /// A gang that is charged follows others, and does not run yet.
+    /// A charged gang waits for leaving gangs, and does not run yet.
     pub(crate) fn follows(&mut self, gang: GangIdx, id: &GangId, queue: &QueueName) {
         if let Some(demand) = self.charge_of(queue, gang) {
             let (queue, id) = (queue.clone(), id.clone());
@@ -96,12 +97,12 @@ impl Queues {
         }
     }
 
-    /// It runs from now on, or is charged no longer; returns what it is charged.
+    /// The gang runs from now on, or is no longer charged. Returns its charge.
     pub(crate) fn has_come(&mut self, gang: GangIdx) -> Option<Arc<Demand>> {
         Some(self.leaving.coming.remove(gang)?.demand)
     }
 
-    /// Those of a queue that leave, by name, with what they hold.
+    /// The leaving gangs of a queue, by name, with what they hold.
     pub(super) fn leavers(
         &self,
         queue: &QueueName,
@@ -112,7 +113,7 @@ impl Queues {
         leaving.map(move |charge| (charge.id.clone(), charge.demand.amount(what)))
     }
 
-    /// What those who leave hold, each of its queue.
+    /// Quota of its queue that each leaving gang holds.
     pub(crate) fn held_by_leavers(&self) -> Vec<(GangIdx, QueueIdx, Arc<Demand>)> {
         let all = self.leaving.leaving.gangs.iter();
         let found = all.filter_map(|(gang, charge)| {
@@ -122,7 +123,7 @@ impl Queues {
         found.collect()
     }
 
-    /// Whether its queue has room for one that is charged and follows others.
+    /// The room that its queue has for a charged gang that waits for leaving gangs.
     pub(crate) fn room_of_follower(&mut self, gang: GangIdx) -> FollowerRoom {
         let Some(charge) = self.leaving.coming.gangs.get(&gang) else {
             return FollowerRoom::Now;
@@ -153,8 +154,8 @@ impl Queues {
         fits
     }
 
-    /// What makes the tree that of what runs, as far as it matters to a demand. Empty
-    /// where nobody leaves.
+    /// The shift that turns the tree into a count of what runs, for the resources of a demand.
+    /// Empty if no gang is leaving.
     pub(super) fn to_what_runs(&self, queue: QueueIdx, demand: &Demand) -> Shift {
         let Leaving { leaving, coming } = &self.leaving;
         if leaving.gangs.is_empty() {
@@ -165,7 +166,7 @@ impl Queues {
         shift
     }
 
-    /// Whether there is so much of a demand that it fits whoever leaves.
+    /// True if so much is available that the demand fits whichever gangs are leaving.
     pub(super) fn has_plenty(&self, queue: QueueIdx, demand: &Demand) -> bool {
         let leaving = &self.leaving.leaving;
         let plenty = |(what, needs): (FlavorResource, i128)| {
@@ -178,7 +179,7 @@ impl Queues {
         leaving.gangs.is_empty() || demand.iter().all(plenty)
     }
 
-    /// Sums below the root of a queue, so many times.
+    /// The sums below the root of a queue, times `times`.
     fn shift_of(&self, queue: QueueIdx, demand: &Demand, sums: &Sums, times: i128) -> Shift {
         let root = self.tree.root(queue);
         let held = sums.iter().filter_map(|(name, held)| {
@@ -190,7 +191,7 @@ impl Queues {
         held.filter(|(at, _)| self.tree.root(*at) == root).collect()
     }
 
-    /// Charges that so many times.
+    /// Charges the shift, times `times`.
     pub(super) fn shift_by(&mut self, shift: &Shift, times: i128) {
         for (queue, amounts) in shift {
             let amounts = amounts.iter();
@@ -215,7 +216,7 @@ mod tests {
 
     const NAMES: [&str; 3] = ["all", "a", "b"];
 
-    /// What a gang of a queue is to the counts.
+    /// The state of a gang in the two counts.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     enum Is {
         Running,
@@ -320,7 +321,7 @@ mod tests {
             let name = QueueName::new(NAMES[asks.0]);
             let told = both.queues.admit(&name, &demand, &both.catalog);
             prop_assert_eq!(told.is_ok(), fits(&will) && (fits(&runs) || !any_leaves));
-            // All of them come and go.
+            // All of the gangs leave again.
             for (at, (queue, ..)) in gangs.iter().enumerate() {
                 let number = GangIdx::of(at);
                 both.queues.has_left(number);

@@ -1,4 +1,4 @@
-//! What a queue offers: its own resource groups, or those of its tree.
+//! The resource groups that a queue offers: its own, or those of its tree.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,11 +10,11 @@ use crate::quota::{Misconfigured, Quota};
 use crate::state::Catalog;
 
 impl Queues {
-    /// What a queue offers. Empty: what the nodes have.
+    /// The resource groups that a queue offers. Empty: what the nodes have.
     ///
-    /// A queue without quotas in a tree that has some offers whatever is named
-    /// there. Resources that the same flavors have are chosen together; flavors come
-    /// in the order of the nearest queue above that names them, then by name.
+    /// A queue without quotas, in a tree that has some, offers every resource and flavor that the
+    /// tree names. Resources that have the same flavors form one group. Flavors come in the order
+    /// of the nearest queue above that names them, then by name.
     pub(crate) fn offered(&self, name: &QueueName, catalog: &Catalog) -> Cow<'_, [ResourceGroup]> {
         let own = self.configs.get(name).map(|queue| &queue.resource_groups);
         match own.filter(|groups| !groups.is_empty()) {
@@ -45,7 +45,7 @@ impl Queues {
             .map(|(flavors, resources)| {
                 let mut flavors: Vec<FlavorName> = flavors.into_iter().collect();
                 let place = |flavor: &FlavorName| preferred.iter().position(|f| *f == flavor);
-                // Stable: the others stay by name.
+                // The sort is stable: the remaining flavors stay in order of name.
                 flavors.sort_by_key(|flavor| place(flavor).unwrap_or(usize::MAX));
                 let quotas = |flavor| FlavorQuotas {
                     flavor,
@@ -64,7 +64,7 @@ impl Queues {
 
     /// The flavors of the nearest queue above that names some, in its order.
     fn preferred(&self, name: &QueueName) -> Vec<&FlavorName> {
-        // The tree says who is above whom without going in circles.
+        // The tree has no cycles, so this ends.
         let above = self.tree.find(name).into_iter();
         let mut above = above.flat_map(|at| self.tree.names_above(at));
         let nearest = above.find_map(|name| {
@@ -76,8 +76,8 @@ impl Queues {
     }
 }
 
-/// What is wrong with resource groups: of every resource of a flavor there must be
-/// one quota, and of every resource of a group one for each of its flavors.
+/// The fault of resource groups, if any: each resource may have one quota per flavor, and all
+/// flavors of a group must have quotas of the same resources.
 pub(super) fn fault(groups: &[ResourceGroup]) -> Option<Misconfigured> {
     let mut resources: BTreeSet<&ResourceName> = BTreeSet::new();
     for group in groups {

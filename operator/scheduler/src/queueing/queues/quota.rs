@@ -1,4 +1,4 @@
-//! What queues and their quota mean for a gang that would start.
+//! The quota checks for a gang that would start.
 
 use super::super::{Blocked, Phase, Signal, Wake};
 use super::Queues;
@@ -9,11 +9,11 @@ use crate::queue::{Reclaim, Stop};
 use crate::quota::{Claim, Demand, FlavorResource, Lack, QueueIdx};
 use crate::state::Catalog;
 
-/// How many gangs, and how many queues, a certificate names.
+/// Gangs and queues that an explanation names at most.
 const NAMED: usize = 3;
 
 impl Queues {
-    /// Whether the queue is there, sound and not stopped.
+    /// Checks that the queue exists, is configured correctly and is not stopped.
     pub(crate) fn open(&self, name: &QueueName) -> Result<(), Box<Blocked>> {
         let queue = name.clone();
         let blocked = |detail| {
@@ -40,7 +40,8 @@ impl Queues {
         }
     }
 
-    /// Whether the queue has so much left, now and once those who leave have left.
+    /// Checks that the queue has quota left for the demand, now and once the leaving gangs are
+    /// gone.
     pub(crate) fn admit(
         &mut self,
         name: &QueueName,
@@ -74,12 +75,13 @@ impl Queues {
                 needs: lack.needs,
                 most: lack.available.max(0),
             };
-            // Gangs end, so their holdings are no part of what must be raised for a start ever.
+            // Gangs end, so what they hold does not change what has to be raised for a start to be
+            // possible.
             let change = self.raises(never, catalog);
             return Err(Blocked::new(detail, wake).with(Some(change)));
         }
         let Some(lack) = most_lacking(self.tree.lacks(at, demand), catalog) else {
-            // It offers all of it and lacks none: then it fits.
+            // The queue offers all of the demand and lacks none of it: the demand fits.
             return Ok(());
         };
         wake.on(
@@ -91,7 +93,7 @@ impl Queues {
         Err(blocked.with(Some(change)).in_phase(Phase::Quota))
     }
 
-    /// There is enough once those who leave have left. Is there now?
+    /// Quota suffices once the leaving gangs are gone. Checks that it suffices now.
     fn admit_beside_leavers(
         &mut self,
         name: &QueueName,
@@ -126,7 +128,7 @@ impl Queues {
         told.map_or(Ok(()), Err)
     }
 
-    /// The limits that stand in the way: raised by so much, and no less, they do no longer.
+    /// The limits to raise, and by how much: the least that admits the demand.
     fn raises(&self, lacks: Vec<Lack>, catalog: &Catalog) -> Change {
         let raises = lacks.into_iter().flat_map(|lack| {
             let (flavor, resource) = (self.flavor(lack.what), catalog.name(lack.what.resource));
@@ -141,7 +143,7 @@ impl Queues {
         Change::Raise(raises.collect())
     }
 
-    /// The resources that a queue offers, by name.
+    /// The resources that a queue offers, ordered by name.
     pub(crate) fn resources_offered(
         &self,
         name: &QueueName,
@@ -182,7 +184,7 @@ impl Queues {
         }
     }
 
-    /// How a queue below another stands with its own quota.
+    /// The state of the own quota of a queue that has a parent.
     fn own(
         &self,
         name: &QueueName,
@@ -205,10 +207,11 @@ impl Queues {
         })
     }
 
-    /// The same, with the other queues that hold what is missing, and with what keeps
-    /// the gang's own from taking it back. None: it is about something else.
+    /// The explanation with the other queues that hold what is missing, and with what keeps the
+    /// gang's queue from reclaiming it. None: the explanation is about something else.
     ///
-    /// Costs more than to refuse a gang: for whom it is told.
+    /// It costs more than the refusal itself, so it is computed only for gangs whose explanation is
+    /// reported.
     pub(crate) fn say_who_holds(
         &self,
         name: &QueueName,
@@ -249,7 +252,7 @@ impl Queues {
         Some(told)
     }
 
-    /// The flavor's name, where it says something.
+    /// The flavor's name, unless it is the default one.
     fn flavor(&self, what: FlavorResource) -> Option<FlavorName> {
         self.flavors
             .name(what.flavor)
@@ -257,7 +260,7 @@ impl Queues {
             .cloned()
     }
 
-    /// Adds to `wake` what would make the quota the reason.
+    /// Adds the signals to `wake` that could make quota the reason.
     pub(crate) fn watch(&mut self, name: &QueueName, demand: &Demand, wake: &mut Wake) {
         wake.on(Signal::Queues, 1);
         let Some(at) = self.tree.find(name) else {
@@ -286,8 +289,8 @@ impl Queues {
         }
     }
 
-    /// How many gangs of a queue hold some, and those that hold most; with those that
-    /// leave, or without.
+    /// How many gangs of a queue hold some of a resource, and those that hold most; with or without
+    /// leaving gangs.
     fn who_holds(
         &self,
         name: &QueueName,
@@ -312,8 +315,8 @@ impl Queues {
     }
 }
 
-/// A device sooner than another resource, then what lacks most, measured by what
-/// is needed; ties by name.
+/// The scarcest resource: a device before any other, then the one that lacks most in relation to
+/// the need, then by name.
 fn most_lacking(lacks: Vec<Lack>, catalog: &Catalog) -> Option<Lack> {
     lacks.into_iter().min_by_key(|lack| {
         let name = catalog.name(lack.what.resource);

@@ -1,16 +1,16 @@
-//! What some of the gangs of each queue hold together.
+//! Sums of what a set of gangs holds of each queue.
 
 use std::collections::BTreeMap;
 
 use crate::ids::QueueName;
 use crate::quota::{Demand, FlavorResource};
 
-/// Amounts by queue; of queues of which they hold something.
+/// Amounts by queue. Queues of which the gangs hold nothing are left out.
 #[derive(Debug, Default)]
 pub(super) struct Sums(BTreeMap<QueueName, BTreeMap<FlavorResource, i128>>);
 
 impl Sums {
-    /// A gang holds that from now on.
+    /// Adds the demand of a gang.
     pub(super) fn add(&mut self, queue: &QueueName, demand: &Demand) {
         for (what, amount) in demand.iter() {
             let sums = self.0.entry(queue.clone()).or_default();
@@ -19,7 +19,7 @@ impl Sums {
         }
     }
 
-    /// It does no longer.
+    /// Removes the demand of a gang.
     pub(super) fn take(&mut self, queue: &QueueName, demand: &Demand) {
         let Some(sums) = self.0.get_mut(queue) else {
             return;
@@ -35,7 +35,7 @@ impl Sums {
         }
     }
 
-    /// What they hold of a queue.
+    /// Amounts that the gangs hold of a queue.
     pub(super) fn of(&self, queue: &QueueName) -> Option<&BTreeMap<FlavorResource, i128>> {
         self.0.get(queue)
     }

@@ -1,10 +1,9 @@
-//! Short words for queues and what they hold.
+//! Helpers for queues and their usage.
 //!
-//! A quota is written `nominal`, `nominal+borrowing` or `nominal-lending`, limits
-//! in that order: `gpu=10+3-4`; less than 0 is `~1`. A resource has flavor `any` unless one is written
-//! before it: `h100/gpu=8`. A queue is `name`, `name < parent`, and what it names
-//! after a colon: `a < root: gpu=10+3-4 cpu=64`. A queue without a colon names no
-//! quotas at all.
+//! A quota is written `nominal`, `nominal+borrowing` or `nominal-lending`, limits in that order:
+//! `gpu=10+3-4`; less than 0 is `~1`. A resource has flavor `any` unless one is written before it:
+//! `h100/gpu=8`. A queue is `name`, `name < parent`, and what it names after a colon:
+//! `a < root: gpu=10+3-4 cpu=64`. A queue without a colon names no quotas at all.
 
 use crate::ids::QueueName;
 use crate::quota::amounts::{Demand, FlavorIdx, FlavorResource};
@@ -83,7 +82,7 @@ pub fn queue(text: &str) -> (QueueName, Member) {
     (name(of), member)
 }
 
-/// What is needed, as `gpu=8 cpu=64`.
+/// A demand, as `gpu=8 cpu=64`.
 pub fn demand(text: &str) -> Demand {
     text.split_whitespace()
         .map(|amount| amount.split_once('=').unwrap())
@@ -129,20 +128,20 @@ impl Tree {
         self.available(self.at(of), what(resource))
     }
 
-    /// What is charged to a queue itself.
+    /// Units charged to a queue itself.
     pub fn charged(&self, queue: QueueIdx, what: FlavorResource) -> i128 {
         let node = self.node(queue);
         node.and_then(|n| n.cells.get(&what)).map_or(0, |c| c.own)
     }
 
-    /// What a queue and all that count to it hold of a resource, over all flavors.
+    /// Units of a resource that a queue and all queues below it hold, over all flavors.
     pub fn held(&self, queue: QueueIdx, resource: ResourceIdx) -> i128 {
         let node = self.node(queue);
         node.and_then(|n| n.memory.get(&resource))
             .map_or(0, |memory| memory.held())
     }
 
-    /// How much a queue could be given with everything else gone.
+    /// How much a queue could get if nothing else were held.
     pub fn could_ever(&self, queue: QueueIdx, what: FlavorResource) -> Option<i128> {
         self.room(queue, what, |_| 0)
     }
@@ -154,7 +153,7 @@ impl Tree {
     }
 }
 
-/// So many cases, or as many more as `PROPTEST_CASES` says.
+/// At least this many cases, or as many as `PROPTEST_CASES` says.
 pub fn cases(least: u32) -> proptest::test_runner::Config {
     let config = proptest::test_runner::Config::default();
     proptest::test_runner::Config {
@@ -164,7 +163,7 @@ pub fn cases(least: u32) -> proptest::test_runner::Config {
     }
 }
 
-/// The gang that a leaf would start next, submitted so many milliseconds after 0.
+/// The gang that a leaf would start next, submitted this many milliseconds after 0.
 pub fn starts(text: &str, submitted: i64) -> Next {
     Next {
         demand: demand(text),

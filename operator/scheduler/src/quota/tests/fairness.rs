@@ -1,4 +1,4 @@
-//! What is remembered of usage, and that it makes shares fair.
+//! Tests of remembered usage and of the fair shares that follow from it.
 
 use proptest::prelude::*;
 
@@ -76,7 +76,7 @@ fn a_share_is_of_the_dominant_resource_for_its_weight() {
     near(tree.share(tree.at("heavy")).as_f64(), 0.25 / 2.0);
     tree.take("heavy: h100/gpu=12");
     near(tree.share(tree.at("heavy")).as_f64(), 0.5 / 2.0);
-    // What there is none of weighs nothing.
+    // A resource without capacity adds nothing to a share.
     tree.set_capacity(resource("gpu"), 0);
     near(tree.share(tree.at("heavy")).as_f64(), 0.25 / 2.0);
 }
@@ -93,7 +93,7 @@ fn what_a_subtree_holds_is_its_parents_too() {
     tree.advance(ms(2 * DAY));
     near(gpus(&tree, "root"), 5.0);
     near(gpus(&tree, "p"), gpus(&tree, "a") + gpus(&tree, "b"));
-    // Who moves takes along what it holds, not what others held with it.
+    // A queue that moves takes along its own usage, not that of its former siblings.
     tree.put("b");
     near(gpus(&tree, "root"), 5.0);
     tree.advance(ms(3 * DAY));
@@ -101,12 +101,12 @@ fn what_a_subtree_holds_is_its_parents_too() {
     near(gpus(&tree, "b"), 3.0);
 }
 
-/// Both always have work; whoever's turn it is gets the next slot that is free.
-/// Tells how many GPU hours each had.
+/// Both queues always have work; the queue whose turn it is gets the next free slot. Returns the
+/// GPU hours of each.
 fn run(decay: Decay, days: i64, spoilt: bool) -> (f64, f64) {
     let mut tree = pair(decay, 2_000);
     if spoilt {
-        // One of them has had all of it for long.
+        // One of the queues has held everything for a long time.
         tree.take("heavy: gpu=30");
         tree.advance(ms(30 * DAY));
         tree.give("heavy: gpu=30");

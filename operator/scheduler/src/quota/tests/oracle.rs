@@ -158,7 +158,7 @@ impl Oracle {
         Some(self.formula(&path, what))
     }
 
-    /// What a queue that names a kind, or borrows it, may be given has a limit.
+    /// True if the quota that a queue names, or may borrow, is limited.
     fn has_quota(&self, of: &QueueName, what: FlavorResource) -> bool {
         let Some(path) = self.path(of) else {
             return false;
@@ -174,7 +174,7 @@ impl Oracle {
         (self.usage(of, what) - self.subtree(of, what)).max(0)
     }
 
-    /// Whether what is asked back is owed, and how much there is of it to be had.
+    /// The claim on a queue: true if it is owed, and how much there is to reclaim.
     pub fn claim(
         &self,
         asker: &QueueName,
@@ -194,7 +194,7 @@ impl Oracle {
             rest.iter().all(fits)
         };
         let Some(common) = to.iter().find(|of| from.contains(of)) else {
-            // No root of both: only who has no limit at all owes what others own.
+            // Without a shared root, only a queue without any limit owes what other queues own.
             let pods = |what: &FlavorResource| what.resource == resource("pods");
             let own = asks.iter().any(|(what, _)| !pods(what)) && within(asker, &asks);
             let mut kinds = demand

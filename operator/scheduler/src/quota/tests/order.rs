@@ -1,4 +1,4 @@
-//! Whose turn it is.
+//! Tests of whose turn it is.
 
 use proptest::prelude::*;
 
@@ -197,7 +197,7 @@ proptest! {
                 0 => {
                     tree.charge(&name(LEAVES[leaf]), &demand(&text));
                     order.moved(&tree, at);
-                    // What it would start next may borrow now.
+                    // The next gang of the queue may borrow now.
                     if let Some((text, submitted)) = &next[leaf] {
                         order.insert(&tree, at, starts(text, *submitted));
                     }

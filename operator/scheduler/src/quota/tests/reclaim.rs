@@ -1,10 +1,11 @@
-//! Who may be asked to give back, case by case: Kueue's reclaim within a cohort.
+//! Tests of the claims on other queues, case by case: Kueue's reclaim within a cohort.
 
 use super::common::{demand, resource, tree};
 use crate::quota::claim::{Claim, Claimed};
 use crate::quota::tree::Tree;
 
-/// Of whom how much, by name, where it does not fit; `?` where it is not owed.
+/// The claims of a queue whose demand does not fit, by name of the other queue, with amounts; `?`
+/// marks those that are not owed.
 fn asked(tree: &Tree, queue: &str, needs: &str) -> Vec<String> {
     let (at, demand) = (tree.at(queue), demand(needs));
     let lacks = tree.lacks(at, &demand);
@@ -39,7 +40,7 @@ fn nominal_quota_is_asked_back_from_who_borrows_it() {
     );
     assert_eq!(asked(&tree, "b", "gpu=4"), ["a: 3"]);
     assert!(asked(&tree, "b", "gpu=1").is_empty(), "1 is idle");
-    // Beyond nominal it is no claim: whether it may be asked for, policies say.
+    // Beyond nominal quota there is no owed claim; the policies decide if it may borrow.
     assert_eq!(asked(&tree, "b", "gpu=5"), ["a: 3?"]);
 }
 
@@ -70,10 +71,10 @@ fn a_cohort_within_its_quota_is_left_alone() {
         "x < right: gpu=2",
         "y < right: gpu=4",
     ];
-    // x borrows from y, which is none of a's business.
+    // x borrows from y, which does not concern a.
     let tree = sized(&queues, 10, &["x: gpu=6", "a: gpu=1"]);
     assert!(asked(&tree, "a", "gpu=3").is_empty());
-    // Of what x borrows, 2 are a's and 4 are y's.
+    // x borrows 2 from a and 4 from y.
     let tree = sized(&queues, 10, &["x: gpu=8", "a: gpu=2"]);
     assert_eq!(asked(&tree, "a", "gpu=2"), ["x: 2"]);
     assert_eq!(asked(&tree, "y", "gpu=4"), ["x: 6"]);
@@ -119,7 +120,7 @@ fn what_is_owed_below_is_owed_above_too() {
 
 #[test]
 fn what_a_queue_keeps_is_not_asked_of_its_parent() {
-    // Of 5, a keeps 2; the other 3 are what its parent has.
+    // a keeps 2 of 5; the other 3 are what its parent has.
     let tree = sized(
         &[
             "root:",
@@ -148,7 +149,7 @@ fn what_lies_behind_a_borrowing_limit_is_left_alone() {
         8,
         &["b: gpu=4", "x: gpu=3"],
     );
-    // That x gives back does not help: it may be asked, and turns out not to be needed.
+    // x giving back does not help: it may be asked, but turns out not to be needed.
     assert_eq!(asked(&tree, "a", "gpu=1"), ["b: 2", "x: 1"]);
 }
 
@@ -164,7 +165,7 @@ fn only_what_is_lacking_is_asked_for() {
         12,
         &["a: gpu=6 cpu=10", "d: cpu=12 gpu=5"],
     );
-    // Of gpu there is 1 left, of cpu 2.
+    // 1 gpu and 2 cpu are left.
     assert_eq!(asked(&tree, "b", "gpu=3 cpu=2"), ["a: 2", "d: 1"]);
     assert_eq!(asked(&tree, "b", "gpu=1 cpu=3"), ["a: 2", "d: 4"]);
     assert_eq!(asked(&tree, "b", "gpu=3 cpu=3"), ["a: 2", "d: 4"]);

@@ -1,4 +1,4 @@
-//! What has been held survives a restart.
+//! Tests that remembered usage survives a restart.
 
 use proptest::prelude::*;
 
@@ -40,7 +40,7 @@ proptest! {
             }
         }
         let told: Vec<_> = NAMES.map(|of| tree.remembered(tree.at(of))).into();
-        // The new one comes up later, and what runs is charged again then.
+        // The new tree comes up later, and running gangs are charged again then.
         let mut other = fresh();
         other.advance(ms(now + down * HOUR));
         for (at, gpu, cpu, _) in &charges {
@@ -72,7 +72,7 @@ fn what_nobody_remembers_is_nothing() {
     let at = tree.at("a");
     let remembered = tree.remembered(at);
     assert_eq!((remembered.at, remembered.usage.len()), (ms(400 * HOUR), 1));
-    // Nothing is known of the past but what is told: here that there was none.
+    // Nothing is known of the past except what is restored: here that there was none.
     let mut told = remembered.clone();
     told.usage.clear();
     tree.recall(at, &told);
@@ -80,7 +80,7 @@ fn what_nobody_remembers_is_nothing() {
     assert_eq!(tree.held(at, resource("gpu")), 8);
     tree.recall(at, &remembered);
     assert_eq!(tree.remembered(at), remembered);
-    // What is told of the future is told of now.
+    // Usage that is restored for the future counts as of now.
     tree.give("a: gpu=8");
     told = remembered.clone();
     told.at = ms(4_000 * HOUR);

@@ -1,9 +1,9 @@
-//! What queues offer, what they lack, and what has no limit.
+//! Tests of what queues offer, what they lack, and what has no limit.
 
 use super::common::{demand, name, tree, what};
 use crate::quota::tree::Tree;
 
-/// What stands in the way, in a few words.
+/// The exceeded limits, in a few words.
 fn lacks(tree: &Tree, queue: &str, needs: &str) -> Vec<String> {
     let lacks = tree.lacks(tree.at(queue), &demand(needs));
     let shortages = lacks.iter().flat_map(|lack| {
@@ -146,13 +146,13 @@ fn who_borrows_is_named_largest_first() {
     assert_eq!(borrowers(&tree, "a", 1), expected);
     let two = tree.borrowers(tree.at("a"), what("gpu"), 1, 2);
     assert_eq!(two.len(), 2);
-    // What left's own queues borrow from left is none of d's business.
+    // Quota that the queues below left borrow from left does not concern d.
     assert_eq!(borrowers(&tree, "d", 1), expected[1..]);
     // A queue that borrows itself is named too.
     assert_eq!(borrowers(&tree, "y", 1), expected[1..]);
     tree.put("b < root: gpu=1+2");
     assert_eq!(borrowers(&tree, "b", 1), expected[1..]);
-    // Now it is its own limit alone: nobody else's giving back would help.
+    // Now its own limit alone is in the way: no other queue could help by giving back.
     tree.give("inside: gpu=3");
     assert_eq!(borrowers(&tree, "b", 1), expected[1..=1]);
     assert!(borrowers(&tree, "a", 1).is_empty(), "nothing is lacking");
@@ -189,7 +189,7 @@ fn amounts_beyond_all_counting_are_taken_back_exactly() {
     assert_eq!(tree.room_of("a", "gpu"), Some(5));
     let remembered = tree.remembered(tree.at("a"));
     assert!(remembered.usage.is_empty(), "at the same instant: no trace");
-    // What was never charged cannot be given back.
+    // More than what was charged cannot be given back.
     tree.give("a: gpu=9");
     assert_eq!(tree.room_of("a", "gpu"), Some(7));
     tree.give("nobody: gpu=9");
