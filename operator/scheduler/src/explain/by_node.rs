@@ -1,4 +1,4 @@
-//! What each node is to a task group: by name, for who looks at one gang alone.
+//! How each node relates to a task group, by name: for a report on a single gang.
 
 use std::collections::BTreeMap;
 
@@ -8,56 +8,55 @@ use crate::ids::{FlavorName, GroupName, NodeName, ResourceName};
 use crate::placement::{Fit, Room};
 use crate::state::{Catalog, GroupShape, NodeIdx, Nodes};
 
-/// What the nodes are to one task group of a gang that waits.
+/// The nodes as seen by one task group of a pending gang.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupNodes {
     /// The task group.
     pub group: GroupName,
     /// Its pods.
     pub pods: u32,
-    /// The flavors that it is looked at with: those that it would be given first.
+    /// The flavors that the report assumes: those that the group would get first.
     pub flavors: Vec<FlavorName>,
-    /// Nodes that it is kept off, by the first that does so, in the order in which that is
-    /// looked at.
+    /// Nodes that the group cannot use, by the first obstacle in the order of [`Obstacle`].
     pub off: Vec<(Obstacle, Vec<NodeName>)>,
     /// Nodes that match, those with most room first, then by name.
     pub matching: Vec<MatchingNode>,
 }
 
-/// What keeps pods off a node. In the order in which that is looked at.
+/// An obstacle that keeps pods off a node, in the order in which they are checked.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Obstacle {
-    /// It is not ready.
+    /// The node is not ready.
     NotReady,
-    /// It is unhealthy though ready: what it is a node *with*.
+    /// The node is unhealthy though ready. The text completes "a node with ...".
     Unhealthy(String),
-    /// It is cordoned.
+    /// The node is cordoned.
     Unschedulable,
-    /// A pod of the gang failed there not long ago.
+    /// A pod of the gang failed there recently.
     Excluded,
-    /// It has not this label: key and value.
+    /// The node lacks this label: key and value.
     Label(String, String),
-    /// Required node affinity does not allow it.
+    /// Required node affinity does not allow the node.
     Affinity,
-    /// It has this taint, as `kubectl` writes it, which is not tolerated.
+    /// The node has this taint, as `kubectl` writes it, and the pods do not tolerate it.
     Taint(String),
-    /// It is out of reach of a volume that the pods mount.
+    /// A volume that the pods mount cannot be reached from the node.
     Volumes,
-    /// Required anti-affinity of other pods keeps them out.
+    /// Required anti-affinity of other pods keeps these pods out.
     KeptOut,
-    /// It has none of this resource.
+    /// The node has none of this resource.
     Lacking(ResourceName),
 }
 
-/// A node that meets the constraints of a group and has some of all that a pod requests.
+/// A node that meets the constraints of a group and has each resource that a pod requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MatchingNode {
     /// The node.
     pub node: NodeName,
-    /// How many pods of the group there is room for now, at most all of them.
+    /// How many pods of the group fit now, at most all of them.
     pub room: u32,
-    /// What is free of each resource that a pod requests, in base units, devices first;
-    /// negative where it shrank below what is used.
+    /// Free amount of each resource that a pod requests, in base units, devices first; negative if
+    /// the node shrank below its usage.
     pub free: Vec<(ResourceName, i64)>,
 }
 
@@ -78,7 +77,7 @@ impl Obstacle {
     }
 }
 
-/// What each node is to a group of this name and shape. One look at every node.
+/// How each node relates to a group of this name and shape. Looks at every node once.
 pub(crate) fn by_node(
     nodes: &Nodes,
     catalog: &Catalog,

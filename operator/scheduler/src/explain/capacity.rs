@@ -14,25 +14,25 @@ use crate::placement::{Answer, Room, search};
 use crate::queueing::{Blocked, Signal, Wake};
 use crate::state::{Catalog, GroupShape, NodeIdx, Nodes, ResourceIdx, Shape};
 
-/// What is looked at.
+/// A gang that the nodes have no place for, and the state in which to explain it.
 pub(crate) struct Question<'a> {
     pub(crate) nodes: &'a Nodes,
     pub(crate) catalog: &'a Catalog,
     pub(crate) gang: &'a Gang,
     pub(crate) shape: &'a Shape,
     pub(crate) excluded: &'a [NodeIdx],
-    /// The search that found no place reached no bound.
+    /// True if the search for a place reached no bound.
     pub(crate) certain: bool,
-    /// The places of gangs that wait for their victims to leave.
+    /// The placements of gangs whose victims have not left yet.
     pub(crate) promised: Promised,
 }
 
-/// By node and resource.
+/// Amounts by node and resource.
 pub(crate) type Promised = BTreeMap<(NodeIdx, ResourceIdx), i128>;
 
 impl Question<'_> {
-    /// The amounts of a resource that placed gangs hold on a node, and that other pods use. A place
-    /// that is promised counts once, though those that are to leave it hold it still.
+    /// The amounts of a resource that placed gangs hold on a node, and that other pods use. A
+    /// promised placement counts once, although its victims still hold the same room.
     pub(super) fn held(&self, resource: ResourceIdx, node: NodeIdx) -> (i128, i128) {
         let (gangs, others) = self.nodes.held(resource, node);
         let promised = self.promised.get(&(node, resource)).copied().unwrap_or(0);
@@ -42,7 +42,7 @@ impl Question<'_> {
     }
 }
 
-/// The first reason that holds for any task group, or for all of them together.
+/// The first reason that holds for a single task group, or for all groups together.
 pub(crate) fn explain(question: &Question<'_>) -> Box<Blocked> {
     let mut wake = Wake::default();
     wake.on(Signal::Nodes, 1);
@@ -68,21 +68,21 @@ pub(crate) fn explain(question: &Question<'_>) -> Box<Blocked> {
     Blocked::new(detail, wake)
 }
 
-/// What must become free at least for a gang that has hope. Costs more than to
-/// refuse it: for whom it is told.
+/// The least that must become free for a gang that could start then. It costs more than the refusal
+/// itself, so it is computed only for gangs whose explanation is reported.
 pub(crate) fn what_helps(question: &Question<'_>) -> Option<Change> {
     question.least_to_free(question.surveys(&OnceCell::new()))
 }
 
-/// Whether the nodes could not hold a group alone even if they were empty. Its
-/// kinds of nodes have been counted.
+/// True if the nodes could not hold a group alone even if they were empty. The kinds of nodes of
+/// the group's signature must have been counted.
 pub(crate) fn never_holds(nodes: &Nodes, catalog: &Catalog, group: &GroupShape) -> bool {
     let supply = Supply::new(nodes, catalog, group, &[]);
     supply.room < supply.pods
 }
 
 impl Question<'_> {
-    /// The group's name, where there are several.
+    /// The group's name, if the gang has several groups.
     pub(super) fn name(&self, group: usize) -> Option<GroupName> {
         let several = self.gang.groups.len() > 1;
         self.gang
@@ -97,7 +97,7 @@ impl Question<'_> {
         exclusions::silent(self.nodes, self.catalog, group, self.excluded)
     }
 
-    /// What keeps a group off the nodes that do not match, where some do.
+    /// The reasons that keep a group off the nodes that do not match, if some do match.
     fn others(&self, group: usize, matching: u32) -> Exclusions {
         match self.shape.groups.get(group) {
             Some(group) if matching < self.nodes.present() => {
@@ -107,8 +107,8 @@ impl Question<'_> {
         }
     }
 
-    /// What could never be is for a while only, if it could be on the nodes that
-    /// are left out.
+    /// If the gang would fit on the nodes that are left out for a while, that exclusion is the
+    /// reason.
     fn avoiding(&self) -> Option<Detail> {
         if self.excluded.is_empty() {
             return None;
@@ -124,7 +124,7 @@ impl Question<'_> {
             .then_some(Detail::NodesAvoided { avoided })
     }
 
-    /// What is free, by task group. Costs a look at every node, once.
+    /// The survey of each task group. Looks at every node, once.
     fn surveys<'s>(&self, known: &'s OnceCell<Vec<Survey>>) -> &'s [Survey] {
         known.get_or_init(|| {
             let groups = self.shape.groups.iter();
@@ -134,7 +134,7 @@ impl Question<'_> {
         })
     }
 
-    /// What no other gang's end would change.
+    /// The reason why the gang could not start even if all other gangs ended.
     fn never(&self, surveys: &OnceCell<Vec<Survey>>) -> Option<Detail> {
         let groups = self.shape.groups.iter();
         let supplies: Vec<Supply> = groups
@@ -320,7 +320,8 @@ impl Question<'_> {
                 certain: self.certain,
             };
         };
-        // One resource is scattered: only more of that can help. Else any may.
+        // If one resource is scattered, only more of that resource can help. Otherwise any of them
+        // may.
         for line in &survey.lines {
             let spread = survey.spread(self.nodes, line);
             if spread.places < survey.pods {
@@ -364,7 +365,7 @@ impl Question<'_> {
         }
     }
 
-    /// Wakes the gang when so much is taken that capacity becomes the reason.
+    /// Wakes the gang when so much is taken that free capacity becomes the reason.
     fn watch_totals(
         &self,
         surveys: &[Survey],
@@ -395,8 +396,8 @@ impl Question<'_> {
     }
 }
 
-/// Of the resources of which there is less than is needed: a device where there
-/// is one, else the one that lacks most, measured by what is needed.
+/// The scarcest of the resources of which there is less than is needed: a device if there is one,
+/// else the one that lacks most in relation to the need.
 fn worst<'l, L: AsRef<Asked>>(
     lines: impl Iterator<Item = (&'l L, i128, i128)>,
 ) -> Option<(&'l L, i128, i128)> {

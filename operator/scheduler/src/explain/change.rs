@@ -3,57 +3,56 @@
 use super::{Certificate, Detail};
 use crate::ids::{FlavorName, LimitName, NodeName, QueueName, ResourceName};
 
-/// What would let a gang pass what it waits for, and nothing less of that kind; for a
-/// gang of several task groups that has to find room, little of it.
+/// The smallest change of one kind that lets a gang pass what it waits for. For a gang of several
+/// task groups that lacks room, the change is small but not always the smallest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// Each of these limits is raised: then quota allows it.
+    /// Raise each of these limits: then quota admits the gang.
     Raise(Vec<Raise>),
-    /// Each of these limits, which are none of a queue's, is raised.
+    /// Raise each of these limits outside queue quota.
     Allow(Vec<Allow>),
-    /// On each of these nodes so much more becomes free: then it has a place there.
-    /// By name of the node.
+    /// Free this much more on each of these nodes: then the gang has a place there. Ordered by node
+    /// name.
     Free(Vec<FreeOn>),
 }
 
-/// A limit that is raised.
+/// A quota or borrowing limit to raise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Raise {
-    /// Of this queue.
+    /// The queue that has the limit.
     pub queue: QueueName,
-    /// Its borrowing limit; else its nominal quota.
+    /// True: raise its borrowing limit. False: raise its nominal quota.
     pub borrowing_limit: bool,
-    /// The flavor, where it is not the default one.
+    /// The flavor, unless it is the default one.
     pub flavor: Option<FlavorName>,
     /// The resource.
     pub resource: ResourceName,
-    /// By so much, in base units.
+    /// How much to raise it by, in base units.
     pub by: i128,
 }
 
-/// A limit that is raised, and is none of a queue's.
+/// A limit outside queue quota to raise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Allow {
     /// The limit.
     pub limit: LimitName,
     /// The resource that it counts. None: it counts gangs.
     pub resource: Option<ResourceName>,
-    /// By so much, in base units.
+    /// How much to raise it by, in base units.
     pub by: i128,
 }
 
-/// What becomes free on a node.
+/// Amounts to become free on a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FreeOn {
     /// The node.
     pub node: NodeName,
-    /// So much more of each of these than is free now, in base units: devices first,
-    /// then by name.
+    /// Amounts on top of what is free now, in base units: devices first, then by name.
     pub amounts: Vec<(ResourceName, i128)>,
 }
 
 impl Certificate {
-    /// The change, where it says more than the sentence about what lacks.
+    /// The change, if it says more than the sentence about what lacks.
     pub(super) fn news(&self) -> Option<&Change> {
         let change = self.change.as_deref()?;
         let known = match (self.detail.as_ref(), change) {
@@ -76,7 +75,7 @@ impl Certificate {
             ) => matches!(raises.as_slice(), [one]
                 if one.queue == *queue && one.by == needs.saturating_sub(*most)
                     && !one.borrowing_limit),
-            // What it says of one limit, the sentence does.
+            // The sentence already names a change of a single limit.
             (Detail::LimitExceeded { .. }, Change::Allow(more)) => more.len() < 2,
             (
                 Detail::InsufficientCapacity {

@@ -6,18 +6,18 @@ use crate::limits::Closure;
 use crate::queue::Reclaim;
 use crate::time::Time;
 
-/// What keeps a task group off a flavor.
+/// The reason why a task group cannot use a flavor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unfit {
-    /// It is not defined.
+    /// The flavor is not defined.
     Undefined,
-    /// It has taints that the group does not tolerate.
+    /// The flavor has taints that the group does not tolerate.
     Untolerated,
     /// The group's node selector asks for other nodes.
     Elsewhere,
 }
 
-/// A level of a topology that a gang asks for and that is not there.
+/// A topology level that a gang asks for and that does not exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MissingLevel {
     /// No topology has the level that is required.
@@ -33,15 +33,15 @@ pub enum MissingLevel {
     },
 }
 
-/// The numbers of a reason. Amounts are in base units (see [`crate::Resources`]).
-/// `group` names the task group where the gang has several and one of them is
-/// what does not fit; else it is the gang as a whole. *Matching* nodes meet the
-/// group's constraints and advertise all that one pod requests.
+/// The numbers of a reason. Amounts are in base units (see [`crate::Resources`]). `group` names the
+/// task group that does not fit, if the gang has several; None means the gang as a whole.
+/// *Matching* nodes meet the group's constraints and advertise every resource that one pod
+/// requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Detail {
     /// [`WaitReason::QueueNotFound`].
     QueueNotFound {
-        /// The queue that is not there.
+        /// The queue that does not exist.
         queue: QueueName,
     },
     /// [`WaitReason::QueueStopped`].
@@ -53,23 +53,23 @@ pub enum Detail {
     QueueMisconfigured {
         /// The queue.
         queue: QueueName,
-        /// What is wrong with it: what it is or does, without a subject.
+        /// The fault of the queue, as a predicate without a subject.
         fault: String,
     },
     /// [`WaitReason::BehindHead`].
     BehindHead {
         /// The queue.
         queue: QueueName,
-        /// The gang at its head.
+        /// The gang at the head of the queue.
         head: GangId,
     },
     /// [`WaitReason::TopologyNotFound`].
     TopologyNotFound {
-        /// The task group that asks, where it is one of several and not the gang.
+        /// The task group that asks for the level, if it is one of several and not the gang.
         group: Option<GroupName>,
-        /// The level that is missing.
+        /// The level that does not exist.
         missing: MissingLevel,
-        /// The levels that there are.
+        /// The levels that exist.
         levels: Vec<String>,
     },
     /// [`WaitReason::FlavorNotFound`].
@@ -78,7 +78,7 @@ pub enum Detail {
         queue: QueueName,
         /// The task group, where there are several.
         group: Option<GroupName>,
-        /// Flavors that it might use, each with what keeps it off.
+        /// Flavors that the group might use, each with the reason why it cannot.
         flavors: Vec<(FlavorName, Unfit)>,
     },
     /// [`WaitReason::FlavorNotFound`]: the group names flavors that its queue does
@@ -88,14 +88,14 @@ pub enum Detail {
         queue: QueueName,
         /// The task group, where there are several.
         group: Option<GroupName>,
-        /// What the group names.
+        /// Flavors that the group names.
         flavors: Vec<FlavorName>,
-        /// What the queue offers.
+        /// Flavors that the queue offers.
         offers: Vec<FlavorName>,
     },
     /// [`WaitReason::BackingOff`].
     BackingOff {
-        /// When it is tried again.
+        /// When the gang is tried again.
         until: Time,
     },
     /// [`WaitReason::ExceedsQuota`]: the queue does not offer a resource.
@@ -104,123 +104,124 @@ pub enum Detail {
         queue: QueueName,
         /// The resource.
         resource: ResourceName,
-        /// What the gang needs of it.
+        /// Units of the resource that the gang needs.
         needs: i128,
-        /// What the queue offers.
+        /// Resources that the queue offers.
         offers: Vec<ResourceName>,
     },
-    /// [`WaitReason::ExceedsQuota`]: more than there is when nobody else holds any.
+    /// [`WaitReason::ExceedsQuota`]: more than the queue could get if no other gang held any.
     ExceedsQuota {
         /// The queue.
         queue: QueueName,
-        /// The flavor, where it is not the default one.
+        /// The flavor, unless it is the default one.
         flavor: Option<FlavorName>,
         /// The resource.
         resource: ResourceName,
-        /// What the gang needs of it.
+        /// Units of the resource that the gang needs.
         needs: i128,
-        /// The most that the queue could ever be given.
+        /// The most that the queue could ever get.
         most: i128,
     },
-    /// [`WaitReason::QuotaPolicyExceeded`]: others hold too much of it.
+    /// [`WaitReason::QuotaPolicyExceeded`]: other gangs hold too much of the limit.
     LimitExceeded {
-        /// The limit: the first of those that have no room.
+        /// The first of the limits that have no room.
         limit: LimitName,
         /// The resource that it counts. None: it counts gangs.
         resource: Option<ResourceName>,
-        /// What the gang needs of it.
+        /// Amount of the limit that the gang needs.
         needs: i128,
-        /// The limit.
+        /// The maximum of the limit.
         most: i128,
-        /// What is held of it.
+        /// Amount of the limit in use.
         used: i128,
-        /// What would have to be given back.
+        /// Amount that other gangs would have to give back.
         missing: i128,
-        /// How many gangs hold some.
+        /// How many gangs hold some of the limit.
         holders: u32,
-        /// Who of them holds most, at most three.
+        /// The gangs that hold most, at most three, with their amounts.
         largest: Vec<(GangId, i128)>,
-        /// The gang is refused for it.
+        /// True if the gang is refused instead of pending.
         refuses: bool,
     },
-    /// [`WaitReason::QuotaPolicyExceeded`]: so many wait that it may not.
+    /// [`WaitReason::QuotaPolicyExceeded`]: too many gangs are pending before this one.
     TooManyWait {
         /// The limit.
         limit: LimitName,
-        /// How many may wait.
+        /// How many gangs may be pending.
         most: i128,
-        /// How many came before it.
+        /// How many pending gangs came before this one.
         before: i128,
-        /// The gang is refused for it.
+        /// True if the gang is refused instead of pending.
         refuses: bool,
     },
-    /// [`WaitReason::QuotaPolicyExceeded`]: nothing may be drawn from it for a while.
+    /// [`WaitReason::QuotaPolicyExceeded`]: no gang may draw on the limit for a while.
     LimitClosed {
         /// The limit.
         limit: LimitName,
-        /// Why, and until when.
+        /// Why the limit is closed, and until when.
         closure: Closure,
-        /// The gang is refused for it.
+        /// True if the gang is refused instead of pending.
         refuses: bool,
     },
     /// [`WaitReason::QuotaExceeded`].
     QuotaExceeded {
-        /// The queue whose limit stands in the way: the gang's, or one above it.
+        /// The queue whose limit is exceeded: the gang's queue, or one above it.
         queue: QueueName,
-        /// It is that queue's borrowing limit; else its quota.
+        /// True: the queue's borrowing limit is exceeded. False: its quota is.
         borrowing_limit: bool,
-        /// The flavor, where it is not the default one.
+        /// The flavor, unless it is the default one.
         flavor: Option<FlavorName>,
-        /// The resource that lacks most, measured by its quota.
+        /// The resource that lacks most, relative to its quota.
         resource: ResourceName,
-        /// What the gang needs of it.
+        /// Units of the resource that the gang needs.
         needs: i128,
-        /// The limit.
+        /// The quota or borrowing limit.
         most: i128,
-        /// What is held of it.
+        /// Units of the resource in use.
         used: i128,
-        /// How the gang's own queue stands, where it is one of several below a parent.
+        /// The state of the gang's own queue, if it is one of several below a parent.
         own: Option<OwnQuota>,
-        /// What would have to be given back.
+        /// Units that other gangs would have to give back.
         missing: i128,
-        /// How many gangs of the gang's own queue hold some.
+        /// How many gangs of the gang's own queue hold some of the resource.
         holders: u32,
-        /// Who of them holds most, at most three.
+        /// The gangs of its own queue that hold most, at most three, with their units.
         largest: Vec<(GangId, i128)>,
-        /// Other queues below that one that hold some of it, with how much: those
-        /// that hold most, at most three. Looked up for whom it is told.
+        /// Other queues below `queue` that hold some of the resource, with their units: those that
+        /// hold most, at most three. Computed only if the explanation is reported.
         queues: Vec<(QueueName, i128)>,
-        /// Other queues that hold more than their quota, with how much more: those
+        /// Other queues that hold more than their quota, with the units that they borrow: those
         /// that borrow most, at most three.
         borrowers: Vec<(QueueName, i128)>,
     },
     /// [`WaitReason::NodesAvoided`].
     NodesAvoided {
-        /// How many nodes are left out; with them it might fit.
+        /// How many nodes are left out; with them the gang might fit.
         avoided: u32,
     },
     /// [`WaitReason::NoMatchingNodes`].
     NoMatchingNodes {
         /// The task group.
         group: Option<GroupName>,
-        /// What keeps it off each of the nodes.
+        /// The reasons that keep the group off each of the nodes.
         exclusions: Exclusions,
     },
     /// [`WaitReason::ExceedsCluster`]: one pod is larger than every node.
     PodTooLarge {
         /// The task group.
         group: Option<GroupName>,
-        /// The resource. None: no one resource, but no node has all of them together.
+        /// The resource. None: each resource suffices somewhere, but no node has all of them
+        /// together.
         resource: Option<ResourceName>,
-        /// What one pod needs of it.
+        /// Units of the resource that one pod needs.
         needs: i128,
-        /// What the largest matching node has of it.
+        /// Units of the resource on the largest matching node.
         largest: i128,
         /// Matching nodes.
         nodes: u32,
-        /// Nodes that would match, if they advertised the resource that they are labelled with.
+        /// Nodes that would match if they advertised the resource that their labels promise.
         silent: Option<Silent>,
-        /// What keeps it off the nodes that do not match, where it is one group.
+        /// The reasons that keep the group off the other nodes, if a single group is concerned.
         others: Exclusions,
     },
     /// [`WaitReason::ExceedsCluster`]: together the nodes have too little.
@@ -229,41 +230,40 @@ pub enum Detail {
         group: Option<GroupName>,
         /// The resource.
         resource: ResourceName,
-        /// What is needed of it.
+        /// Units of the resource that are needed.
         needs: i128,
-        /// What the matching nodes have when they are empty.
+        /// Units of the resource on the matching nodes when they are empty.
         capacity: i128,
         /// Matching nodes.
         nodes: u32,
-        /// Nodes that would match, if they advertised the resource that they are labelled with.
+        /// Nodes that would match if they advertised the resource that their labels promise.
         silent: Option<Silent>,
-        /// What keeps it off the nodes that do not match, where it is one group.
+        /// The reasons that keep the group off the other nodes, if a single group is concerned.
         others: Exclusions,
     },
     /// [`WaitReason::ExceedsCluster`]: enough in total, but not in pieces of that size.
     TooFewPlaces {
         /// The task group.
         group: Option<GroupName>,
-        /// Pods.
+        /// Number of pods.
         pods: u64,
-        /// How many of them empty nodes would hold. None: each task group would
-        /// fit, but not all of them together.
+        /// How many of the pods empty nodes would hold. None: each task group would fit, but not
+        /// all of them together.
         room: Option<u64>,
         /// Matching nodes.
         nodes: u32,
-        /// Nodes that would match, if they advertised the resource that they are labelled with.
+        /// Nodes that would match if they advertised the resource that their labels promise.
         silent: Option<Silent>,
-        /// What keeps it off the nodes that do not match, where it is one group.
+        /// The reasons that keep the group off the other nodes, if a single group is concerned.
         others: Exclusions,
     },
-    /// [`WaitReason::ExceedsTopology`]: of empty nodes.
+    /// [`WaitReason::ExceedsTopology`], counted on empty nodes.
     ExceedsTopology(InDomain),
-    /// [`WaitReason::TopologyFragmented`]: of what is free.
+    /// [`WaitReason::TopologyFragmented`], counted on free capacity.
     TopologyFragmented {
         /// The numbers.
         domain: InDomain,
-        /// False where the search ended at its limit: then there may be a way
-        /// that was not found.
+        /// False if the search ended at its limit: there may be a placement that it did not find.
         certain: bool,
     },
     /// [`WaitReason::InsufficientCapacity`].
@@ -272,36 +272,36 @@ pub enum Detail {
         group: Option<GroupName>,
         /// The resource.
         resource: ResourceName,
-        /// What is needed of it.
+        /// Units of the resource that are needed.
         needs: i128,
-        /// What is free of it on matching nodes.
+        /// Units of the resource that are free on matching nodes.
         free: i128,
-        /// What is missing.
+        /// Units that are missing.
         missing: i128,
         /// Matching nodes.
         nodes: u32,
-        /// What gangs hold of it on matching nodes.
+        /// Units that placed gangs hold on matching nodes.
         held_by_gangs: i128,
-        /// What other pods hold of it there, terminating pods of gangs among them.
+        /// Units that other pods hold on matching nodes, including terminating pods of gangs.
         held_by_others: i128,
     },
-    /// [`WaitReason::Fragmented`]: scattered over too many nodes.
+    /// [`WaitReason::Fragmented`]: the free capacity is scattered over too many nodes.
     Scattered {
         /// The task group.
         group: Option<GroupName>,
         /// The resource.
         resource: ResourceName,
-        /// What one pod needs of it.
+        /// Units of the resource that one pod needs.
         needs: i128,
         /// Pods.
         pods: u64,
-        /// How many of them there is room for.
+        /// How many of the pods fit.
         room: u64,
-        /// What is free of it on matching nodes.
+        /// Units of the resource that are free on matching nodes.
         free: i128,
-        /// Matching nodes that have some of it free.
+        /// Matching nodes that have some of the resource free.
         nodes: u32,
-        /// The most that is free on one of them.
+        /// The most that is free on one node.
         most: i128,
     },
     /// [`WaitReason::Fragmented`]: each resource is free, but not on the same nodes.
@@ -310,35 +310,35 @@ pub enum Detail {
         group: Option<GroupName>,
         /// The resource that packing looks at first.
         resource: ResourceName,
-        /// What one pod needs of it.
+        /// Units of the resource that one pod needs.
         needs: i128,
         /// Pods.
         pods: u64,
-        /// How many of them there is room for.
+        /// How many of the pods fit.
         room: u64,
-        /// Matching nodes that have it free.
+        /// Matching nodes that have the resource free.
         nodes: u32,
-        /// What most of these nodes lack.
+        /// The resource that most of these nodes lack.
         lacking: ResourceName,
-        /// How many of them.
+        /// How many of these nodes lack it.
         lacking_nodes: u32,
     },
-    /// [`WaitReason::Reserved`]: room is.
+    /// [`WaitReason::Reserved`]: the nodes are reserved.
     Reserved {
-        /// The first gang that it would make later.
+        /// The first gang that this gang would delay.
         head: GangId,
-        /// When that starts, where it is known.
+        /// When `head` starts, if that is known.
         start: Option<Time>,
-        /// How many nodes its place has.
+        /// How many nodes `head` would use.
         nodes: u32,
     },
-    /// [`WaitReason::Reserved`]: quota is.
+    /// [`WaitReason::Reserved`]: the quota is reserved.
     QuotaReserved {
         /// The queue.
         queue: QueueName,
-        /// The gang of that queue that it would make later.
+        /// The gang of that queue that this gang would delay.
         head: GangId,
-        /// When there is quota for that, where it is known.
+        /// When quota admits `head`, if that is known.
         start: Option<Time>,
     },
     /// [`WaitReason::Fragmented`]: each task group fits, but not all of them together.
@@ -347,28 +347,27 @@ pub enum Detail {
         pods: u64,
         /// Nodes that match one of the task groups.
         nodes: u32,
-        /// False where the search ended at its limit: then there may be a way
-        /// that was not found.
+        /// False if the search ended at its limit: there may be a placement that it did not find.
         certain: bool,
     },
 }
 
-/// How a queue stands with its own quota of a resource, in base units: the
-/// numbers that its owner wrote, beside those of the arithmetic.
+/// The state of a queue's own quota of a resource, in base units: the numbers that its owner
+/// configured, beside the computed ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnQuota {
     /// The queue.
     pub queue: QueueName,
     /// Its nominal quota.
     pub nominal: i128,
-    /// What its gangs hold.
+    /// Units that its gangs hold.
     pub held: i128,
-    /// What it may borrow now, beyond what it borrows already.
+    /// Units that it may borrow now, on top of what it already borrows.
     pub may_borrow: i128,
-    /// How much of what the gang needs it would borrow.
+    /// Units of the gang's need that it would borrow.
     pub would_borrow: i128,
-    /// What others borrow is owed to it, and this is what its policy says of taking
-    /// that back. None: nothing is owed, or the policy holds it up from nobody.
+    /// The queue's reclaim policy, if other queues borrow what is owed to this one and the policy
+    /// keeps it from taking that back. None: nothing is owed, or the policy is not in the way.
     pub reclaim: Option<Reclaim>,
 }
 
@@ -406,7 +405,7 @@ impl Detail {
         }
     }
 
-    /// True where the gang is refused, and does not merely wait.
+    /// True if the gang is refused instead of pending.
     #[must_use]
     pub const fn is_refusal(&self) -> bool {
         matches!(

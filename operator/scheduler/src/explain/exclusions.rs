@@ -1,4 +1,4 @@
-//! What keeps a task group off each node.
+//! The reasons that keep a task group off each node.
 
 use std::collections::BTreeMap;
 
@@ -7,9 +7,9 @@ use crate::ids::{FlavorName, ResourceName};
 use crate::node::Taint;
 use crate::state::{Catalog, Facts, GroupShape, NodeIdx, Nodes, ResourceIdx, cordoned};
 
-/// Nodes that meet the constraints and look as if they had a resource (they
-/// list it with 0, bear labels of its name, or are what the gang selects), but
-/// advertise none: a fault of the device plugin there, not of the job.
+/// Nodes that meet the constraints and look as if they had a resource, but advertise none: they
+/// list it with 0, have labels of its name, or are selected by the gang. The fault is in their
+/// device plugin, not in the job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Silent {
     /// The resource.
@@ -18,7 +18,7 @@ pub struct Silent {
     pub nodes: u32,
 }
 
-/// A label that pods ask for, and nodes do not have.
+/// A label that pods ask for and nodes lack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MissingLabel {
     /// Its key.
@@ -31,37 +31,37 @@ pub struct MissingLabel {
     pub nodes: u32,
 }
 
-/// What keeps pods off nodes. Each node is counted once, for the first that
-/// holds, in this order.
+/// Counts of nodes that pods cannot use. Each node counts once, for the first reason that applies,
+/// in the order of the fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Exclusions {
-    /// All nodes there are.
+    /// All nodes.
     pub nodes: u32,
     /// Not ready.
     pub not_ready: u32,
-    /// Unhealthy though ready, by what they are nodes with.
+    /// Unhealthy though ready, by the text that completes "nodes with ...".
     pub unhealthy: Vec<(String, u32)>,
     /// Cordoned.
     pub unschedulable: u32,
     /// Excluded by the gang: a pod of it failed there not long ago.
     pub excluded: u32,
-    /// Without a label that the pods ask for: each node for the first that it lacks.
+    /// Without a label that the pods ask for: each node counts for the first label that it lacks.
     pub labels: Vec<MissingLabel>,
     /// Not allowed by required node affinity.
     pub affinity: u32,
     /// With a taint that is not tolerated, by taint as `kubectl` writes it.
     pub taints: Vec<(String, u32)>,
-    /// Out of reach of a volume that the pods mount.
+    /// Nodes that cannot reach a volume that the pods mount.
     pub volumes: u32,
     /// Where required anti-affinity of other pods keeps them out.
     pub kept_out: u32,
     /// Without a resource that the pod requests, by resource.
     pub lacking: Vec<(ResourceName, u32)>,
-    /// Among those that lack a resource: nodes that look as if they had it.
+    /// Among the nodes that lack a resource: those that look as if they had it.
     pub silent: Option<Silent>,
 }
 
-/// What keeps pods off a node: the first that holds, in this order.
+/// The reason that keeps pods off a node: the first that applies, in the order of the variants.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Off<'n> {
     NotReady,
@@ -76,7 +76,7 @@ pub(super) enum Off<'n> {
     Lacking(ResourceIdx),
 }
 
-/// What keeps a group off a node. None: nothing, the node matches.
+/// The reason that keeps a group off a node. None: the node matches.
 pub(super) fn off<'n>(
     nodes: &'n Nodes,
     catalog: &Catalog,
@@ -108,7 +108,7 @@ pub(super) fn off<'n>(
     }
 }
 
-/// Counts every node once, for the first that keeps the group off it.
+/// Counts every node once, for the first reason that keeps the group off it.
 pub(super) fn count(
     nodes: &Nodes,
     catalog: &Catalog,
@@ -161,7 +161,7 @@ pub(super) fn count(
     counts
 }
 
-/// The resource that the node has none of: a device sooner than another.
+/// A resource of which the node has none: a device before any other.
 fn lacks(
     nodes: &Nodes,
     catalog: &Catalog,
@@ -190,7 +190,7 @@ pub(super) fn silent(
     let device = group.device?;
     let resource = catalog.name(device);
     let signature = catalog.signature(group.signature)?;
-    // Mostly every kind of node has some.
+    // Usually every kind of node has some.
     let mut kinds = signature
         .kinds()
         .filter_map(|(kind, _)| nodes.kinds().get(kind));
@@ -211,9 +211,9 @@ pub(super) fn silent(
     (nodes > 0).then_some(Silent { resource, nodes })
 }
 
-/// True where labels or taints say that the node has such a device: those of
-/// device plugins and feature discovery begin with the resource's name
-/// (`nvidia.com/gpu.product`), those of clouds name a gpu or an accelerator.
+/// True if labels or taints suggest that the node has such a device: keys of device plugins and
+/// feature discovery begin with the resource's name (`nvidia.com/gpu.product`), keys of cloud
+/// providers name a gpu or an accelerator.
 fn looks_like(facts: &Facts, device: &ResourceName) -> bool {
     let says = |key: &str| {
         let name = key.rsplit_once('/').map_or(key, |(_, name)| name);

@@ -1,4 +1,4 @@
-//! What must become free at least, and where, for a gang to have a place.
+//! The least that must become free, and on which nodes, for a gang to be placed.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -11,16 +11,16 @@ use super::{Change, FreeOn};
 use crate::placement::{Closeness, Near};
 use crate::state::NodeIdx;
 
-/// An amount of each resource that any group asks for, in the order of the lines.
+/// An amount of each resource in [`Freeing::lines`], in their order.
 type Amounts = SmallVec<[i64; 4]>;
 
-/// What the pods that are put on nodes ask of them.
+/// Amounts that the pods put so far request of each node.
 type Asked = BTreeMap<NodeIdx, Amounts>;
 
-/// What it costs to put a group there, and what is asked of these nodes then.
+/// The cost of putting a group on some nodes, and the amounts requested of these nodes then.
 type Put = (Amounts, Vec<(NodeIdx, Amounts)>);
 
-/// The same of all groups.
+/// The same for all groups.
 type Place = (Amounts, Asked);
 
 /// The pods of one group.
@@ -33,14 +33,14 @@ struct Pods<'s> {
 
 struct Freeing<'a> {
     question: &'a Question<'a>,
-    /// What any group asks for: devices first, then by name.
+    /// The resources that any group requests: devices first, then by name.
     lines: Vec<&'a Line>,
 }
 
 impl Question<'_> {
-    /// What must become free at least, and where: for a gang of one group nothing less
-    /// would do; for one of several it is the least of what was tried. One look at each
-    /// node that matches a group, and one more for each pod that finds no room.
+    /// The least that must become free, and on which nodes. For a gang of one group nothing less
+    /// would do; for a gang of several groups it is the smallest of the attempts. Looks once at
+    /// each node that matches a group, and once more for each pod that finds no room.
     pub(super) fn least_to_free(&self, surveys: &[Survey]) -> Option<Change> {
         let close = Closeness::of(self.nodes, self.shape)?;
         let mut lines: Vec<&Line> = Vec::new();
@@ -79,7 +79,8 @@ impl Question<'_> {
             lines,
         };
         let near = close.gang.as_ref().filter(|near| near.is_required());
-        // The largest pods find the fewest places, and mostly go first; else the others do.
+        // The largest pods find the fewest places, so the best order usually has them first. The
+        // reverse order is tried as well.
         groups.sort_by(|a, b| b.each.cmp(&a.each));
         let mut found = freeing.least(&groups, near);
         if groups.len() > 1 {
@@ -96,12 +97,12 @@ impl Freeing<'_> {
         self.lines.iter().map(|_| 0).collect()
     }
 
-    /// What is asked of nodes by a place of the whole gang for which least is freed.
+    /// The placement of the whole gang for which least must be freed.
     fn least(&self, groups: &[Pods<'_>], near: Option<&Near>) -> Option<Place> {
         let Some(near) = near else {
             return self.all(groups.iter().map(|group| (group, group.nodes)));
         };
-        // Each node goes to its domain once: there are as many domains as racks.
+        // Nodes are sorted into domains once: there are as many domains as racks.
         let apart: Vec<_> = groups.iter().map(|g| by_domain(g.nodes, near)).collect();
         let all: BTreeSet<u32> = apart.iter().flat_map(BTreeMap::keys).copied().collect();
         let put = all.into_iter().filter_map(|domain| {
@@ -114,7 +115,7 @@ impl Freeing<'_> {
         put.min_by(cheaper)
     }
 
-    /// One group after the other, each where it costs least of the nodes that are given with it.
+    /// Puts one group after another on the cheapest of the nodes that come with it.
     fn all<'g>(
         &self,
         groups: impl Iterator<Item = (&'g Pods<'g>, &'g [NodeIdx])>,
@@ -139,10 +140,10 @@ impl Freeing<'_> {
         Some((sum, asked))
     }
 
-    /// The least that makes room for a group on these nodes: the first resource counts
-    /// first. A second pod on a node never costs less than the first, so to take the
-    /// cheapest pod each time is best, and of the nodes no more than there are pods can
-    /// matter: those on which the first is cheapest. None: not even with all pods gone.
+    /// The least that makes room for a group on these nodes; the first resource counts first. A
+    /// second pod on a node never costs less than the first, so taking the cheapest pod each time
+    /// is optimal. Only as many nodes as there are pods can matter: those where the first pod is
+    /// cheapest. None: the group does not fit even if all pods leave.
     fn put(&self, group: &Pods<'_>, nodes: &[NodeIdx], asked: &Asked) -> Option<Put> {
         let none = self.none();
         let before = |node: &NodeIdx| asked.get(node).unwrap_or(&none);
@@ -151,7 +152,7 @@ impl Freeing<'_> {
         let fits = |node: &NodeIdx| (self.fits(group, *node, before(node)), *node);
         let roomy = nodes.iter().map(fits).filter(|(pods, _)| *pods > 0);
         let mut roomy: Vec<(u32, NodeIdx)> = roomy.collect();
-        // By name: whoever comes first finds the room.
+        // Nodes fill up in order of name.
         roomy.sort_by_key(|(_, node)| self.question.nodes.rank_of(*node));
         for (pods, node) in roomy {
             let pods = pods.min(left);
@@ -189,7 +190,7 @@ impl Freeing<'_> {
         Some((sum, put.into_iter().collect()))
     }
 
-    /// Pods for which nothing more has to become free.
+    /// How many pods fit without freeing more.
     fn fits(&self, group: &Pods<'_>, node: NodeIdx, before: &Amounts) -> u32 {
         let mut most = i64::from(group.count);
         for ((line, before), each) in self.lines.iter().zip(before).zip(&group.each) {
@@ -205,8 +206,8 @@ impl Freeing<'_> {
         u32::try_from(most).unwrap_or(0)
     }
 
-    /// What one pod more costs on a node of which so much is asked already, and what decides
-    /// between nodes that cost the same. None: not even with all pods gone.
+    /// The cost of one more pod on a node of which `had` is requested already, and the tie-breaker
+    /// between nodes of equal cost. None: the pod does not fit even if all pods leave.
     fn one_more(
         &self,
         group: &Pods<'_>,
@@ -257,7 +258,7 @@ impl Freeing<'_> {
     }
 }
 
-/// The nodes of each domain, in their order. One without the label is in none.
+/// The nodes of each domain, in their order. A node without the label is in no domain.
 fn by_domain(nodes: &[NodeIdx], near: &Near) -> BTreeMap<u32, Vec<NodeIdx>> {
     let mut domains: BTreeMap<u32, Vec<NodeIdx>> = BTreeMap::new();
     for node in nodes {
@@ -268,7 +269,7 @@ fn by_domain(nodes: &[NodeIdx], near: &Near) -> BTreeMap<u32, Vec<NodeIdx>> {
     domains
 }
 
-/// What must become free for so much to be there.
+/// The amount that must become free to have `all`.
 fn lacks(free: i64, all: i64) -> i64 {
     match all {
         0 => 0,

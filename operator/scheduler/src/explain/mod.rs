@@ -1,4 +1,4 @@
-//! Why a gang waits: one reason, with numbers.
+//! The explanation of a pending gang: one reason, with numbers.
 
 mod amount;
 mod by_node;
@@ -26,16 +26,16 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// Why a gang waits. `Display` is the sentence that users read.
+/// The explanation of a pending gang. `Display` is the sentence that users read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Certificate {
     /// The reason.
     pub reason: WaitReason,
-    /// Its numbers. Shared, since many equal gangs wait for the same.
+    /// The numbers of the reason. Shared, because many equal gangs wait for the same.
     pub detail: Arc<Detail>,
-    /// The smallest change that would let it pass that. None: none is known, or the
-    /// detail names what is waited for.
+    /// The smallest change that would let the gang pass this reason. None: none is known, or the
+    /// detail already names it.
     pub change: Option<Arc<Change>>,
 }
 
@@ -49,33 +49,34 @@ impl From<Detail> for Certificate {
     }
 }
 
-/// The closed list of reasons, in the order in which they are looked for: a
-/// gang that has several waits for the first.
+/// The closed list of reasons, in the order in which they are checked: a gang to which several
+/// apply reports the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum WaitReason {
     /// Its queue does not exist.
     QueueNotFound,
     /// Its queue is stopped.
     QueueStopped,
-    /// Its queue is there and cannot be used as it is configured.
+    /// Its queue exists but cannot be used as configured.
     QueueMisconfigured,
-    /// A try failed, and the next waits for a while.
+    /// The last try to start it failed, and the gang is backing off.
     BackingOff,
-    /// Its queue starts its gangs strictly in order, and another is at its head.
+    /// Its queue starts gangs strictly in order, and another gang is at the head.
     BehindHead,
     /// No topology has the level that it asks for.
     TopologyNotFound,
-    /// None of the queue's flavors can be used by it.
+    /// It can use none of the queue's flavors.
     FlavorNotFound,
-    /// A limit that it draws on, beside the quota of its queue, has no room.
+    /// A limit that it draws on outside its queue's quota has no room.
     QuotaPolicyExceeded,
-    /// It asks for more than the queue's whole quota, or for what the queue does not offer.
+    /// It asks for more than the queue's whole quota, or for a resource that the queue does not
+    /// offer.
     ExceedsQuota,
-    /// The queue's quota is held by others.
+    /// Other gangs hold the queue's quota.
     QuotaExceeded,
     /// No node meets its constraints.
     NoMatchingNodes,
-    /// Nodes that failed it are left out for a while, and the others do not suffice.
+    /// Nodes where it failed are left out for a while, and the remaining nodes do not suffice.
     NodesAvoided,
     /// It would not fit even if all matching nodes were empty.
     ExceedsCluster,
@@ -87,35 +88,35 @@ pub enum WaitReason {
     TopologyFragmented,
     /// Enough is free in total, but not together where it is needed.
     Fragmented,
-    /// It could start, and would make a gang later that waits before it.
+    /// It could start, but would delay a gang that waits before it.
     Reserved,
 }
 
-/// What a way lacks, the nearest to a start first: what has passed most of what is
-/// asked comes first, what nobody's end would change last.
+/// How far an attempt with one flavor assignment is from a start, nearest first: the attempt that
+/// has passed most checks comes first, the one that no ending gang would help comes last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Distance {
-    /// Nothing but what is kept for another.
+    /// It lacks only what is reserved for another gang.
     Kept,
-    /// Room.
+    /// It lacks room.
     Room,
-    /// Quota; whether there is room nobody has looked.
+    /// It lacks quota; room was not checked.
     Quota,
-    /// Room in a limit; whether there is quota nobody has looked.
+    /// A limit has no room; quota was not checked.
     Limit,
-    /// Nodes that are left out for a while.
+    /// The nodes that would do are left out for a while.
     Avoided,
-    /// It never starts as things are.
+    /// It cannot start as things are.
     Never,
 }
 
 impl WaitReason {
-    /// True where it is others that stand in the way, with what they hold now.
+    /// True if other gangs stand in the way with what they hold now.
     pub(crate) const fn ends_when_others_do(self) -> bool {
         self.is_for_room() || matches!(self, Self::QuotaExceeded)
     }
 
-    /// True where there is too little room now, and there might be.
+    /// True if there is too little room now, though there may be enough later.
     pub(crate) const fn is_for_room(self) -> bool {
         matches!(
             self,
@@ -123,8 +124,8 @@ impl WaitReason {
         )
     }
 
-    /// How far a gang is from its start that waits for this in one of its ways: of
-    /// several ways it is told of the nearest.
+    /// How far an attempt with this reason is from a start: of several attempts the nearest is
+    /// reported.
     pub(crate) const fn distance(self) -> Distance {
         match self {
             Self::Reserved => Distance::Kept,
@@ -138,7 +139,7 @@ impl WaitReason {
         }
     }
 
-    /// The word itself, as conditions, events and metrics bear it.
+    /// The name of the reason in conditions, events and metrics.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -1,29 +1,29 @@
-//! The numbers of one task group over the nodes that match it, were they empty.
+//! The capacity that matching nodes would have for one task group if they were empty.
 
 use super::survey::{Asked, asked};
 use crate::state::{Catalog, GroupShape, NodeIdx, Nodes, Profile};
 
-/// What the matching nodes have of one resource.
+/// Capacity of one resource on the matching nodes.
 #[derive(Debug)]
 pub(super) struct Stock {
     pub(super) asked: Asked,
-    /// All of them together.
+    /// The sum over all of the nodes.
     pub(super) capacity: i128,
-    /// The largest of them.
+    /// The capacity of the largest node.
     pub(super) largest: i64,
 }
 
-/// One task group on the nodes that match it, as if no pod were there. Counted by
-/// kind of node, so that it costs no look at each of them.
+/// One task group on its matching nodes, as if they ran no pods. Counted by kind of node, so that
+/// it does not look at each node.
 #[derive(Debug)]
 pub(super) struct Supply {
-    /// What one pod needs: devices first, then by name.
+    /// The resources that one pod requests: devices first, then by name.
     pub(super) stocks: Vec<Stock>,
     /// Nodes that match.
     pub(super) nodes: u32,
     /// Pods.
     pub(super) pods: u64,
-    /// How many of them there would be room for.
+    /// How many of the pods would fit.
     pub(super) room: u64,
 }
 
@@ -34,7 +34,7 @@ impl AsRef<Asked> for Stock {
 }
 
 impl Supply {
-    /// The signature's kinds have been counted.
+    /// The kinds of nodes of the group's signature must have been counted.
     pub(super) fn new(
         nodes: &Nodes,
         catalog: &Catalog,
@@ -70,7 +70,7 @@ impl Supply {
         supply
     }
 
-    /// So many nodes of a kind, of which each holds so many pods.
+    /// Adds `count` nodes of a kind, each with room for `pods` pods.
     fn add(&mut self, nodes: &Nodes, empty: &Profile, count: u32, pods: u32) {
         let has = |resource| nodes.has_empty(empty, resource);
         if self.stocks.iter().any(|s| has(s.asked.resource) <= 0) {

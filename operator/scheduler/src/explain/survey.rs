@@ -5,7 +5,7 @@ use crate::ids::ResourceName;
 use crate::placement::{Fit, Room};
 use crate::state::{Catalog, Column, GroupShape, NodeIdx, Nodes, ResourceIdx};
 
-/// What one pod needs of one resource.
+/// Units of one resource that a pod requests.
 #[derive(Debug)]
 pub(super) struct Asked {
     pub(super) resource: ResourceIdx,
@@ -13,30 +13,30 @@ pub(super) struct Asked {
     pub(super) need: i64,
 }
 
-/// What is free of one resource on the matching nodes.
+/// Free capacity of one resource on the matching nodes.
 #[derive(Debug)]
 pub(super) struct Line {
     pub(super) asked: Asked,
-    /// What is free.
+    /// Units that are free in total.
     pub(super) free: i128,
 }
 
-/// How that is spread over them.
+/// The distribution of that free capacity over the nodes.
 #[derive(Debug, Default)]
 pub(super) struct Spread {
     /// Nodes that have some free.
     pub(super) nodes_free: u32,
-    /// The most that is free on one.
+    /// The most that is free on one node.
     pub(super) most: i64,
-    /// Pods there would be room for if this were all they need.
+    /// How many pods would fit if this were all they need.
     pub(super) places: u64,
 }
 
-/// One task group on the nodes that match it. What is free in total is counted at
-/// once; all else costs another look at every node, and is looked for when asked.
+/// One task group on its matching nodes. The free totals are counted at once; everything else costs
+/// another look at every node and is computed on demand.
 #[derive(Debug)]
 pub(super) struct Survey {
-    /// What one pod needs: devices first, then by name.
+    /// The resources that one pod requests: devices first, then by name.
     pub(super) lines: Vec<Line>,
     /// Nodes that match.
     pub(super) nodes: Vec<NodeIdx>,
@@ -51,14 +51,14 @@ impl AsRef<Asked> for Line {
 }
 
 impl Asked {
-    /// What all pods need.
+    /// Units that all pods need.
     pub(super) fn needs(&self, pods: u64) -> i128 {
         i128::from(self.need).saturating_mul(i128::from(pods))
     }
 }
 
 impl Line {
-    /// Pods there would be room for on one node if this were all they need.
+    /// How many pods would fit on one node if this were all they need.
     fn places_on(&self, nodes: &Nodes, node: NodeIdx) -> i64 {
         let free = nodes.free(self.asked.resource, node).max(0);
         free.checked_div(self.asked.need).unwrap_or(0)
@@ -86,7 +86,7 @@ impl Survey {
         }
     }
 
-    /// How what is free of a resource is spread.
+    /// The distribution of the free capacity of a resource.
     pub(super) fn spread(&self, nodes: &Nodes, line: &Line) -> Spread {
         let mut spread = Spread::default();
         let Some(column) = nodes.column(line.asked.resource) else {
@@ -102,7 +102,7 @@ impl Survey {
         spread
     }
 
-    /// What placed gangs hold of a resource, and what other pods use.
+    /// Units of a resource that placed gangs hold, and that other pods use.
     pub(super) fn held(&self, question: &Question<'_>, line: &Line) -> (i128, i128) {
         let held = self.nodes.iter();
         let held = held.map(|node| question.held(line.asked.resource, *node));
@@ -111,7 +111,7 @@ impl Survey {
         })
     }
 
-    /// How many of the pods there is room for.
+    /// How many of the pods fit.
     pub(super) fn room(&self, nodes: &Nodes, group: &GroupShape) -> u64 {
         let fit = Fit::new(nodes, group, Room::Free);
         self.nodes.iter().fold(0, |sum, node| {
@@ -119,9 +119,9 @@ impl Survey {
         })
     }
 
-    /// Where there is enough of each resource, but not together: the nodes that
-    /// have the resource that packing looks at first free for a pod, the resource
-    /// that most of them have too little of beside it, and how many those are.
+    /// The resource that keeps pods off nodes though there is enough of each resource in total.
+    /// `nodes` counts the nodes that have the first resource free for a pod; `lacking` is the
+    /// resource that most of these have too little of, and `lacking_nodes` counts those.
     pub(super) fn apart(&self, nodes: &Nodes) -> Option<Apart<'_>> {
         let first = self.lines.first()?;
         let with: Vec<(NodeIdx, i64)> = self
@@ -156,7 +156,8 @@ pub(super) struct Apart<'s> {
     pub(super) lacking_nodes: usize,
 }
 
-/// What one pod of a group needs: devices first, then by name.
+/// The resources that one pod of a group requests: the packed device first, then other devices,
+/// then by name.
 pub(super) fn asked(catalog: &Catalog, group: &GroupShape) -> Vec<Asked> {
     let demand = group.demand.iter();
     let all = demand.map(|(resource, need)| Asked {
@@ -172,7 +173,7 @@ pub(super) fn asked(catalog: &Catalog, group: &GroupShape) -> Vec<Asked> {
     all
 }
 
-/// What is free on each of some nodes.
+/// Free capacity of each of these nodes.
 fn free<'n>(column: &'n Column, nodes: &'n [NodeIdx]) -> impl Iterator<Item = i64> + 'n {
     nodes.iter().map(|node| column.free(*node).max(0))
 }
@@ -181,8 +182,8 @@ fn sum_of(sum: i128, free: i64) -> i128 {
     sum.saturating_add(i128::from(free))
 }
 
-/// Nodes that meet the constraints and have some of all that a pod needs, which
-/// the kind of a node tells.
+/// Nodes that meet the constraints and have each resource that a pod requests, which is the same
+/// for all nodes of a kind.
 fn matching(
     nodes: &Nodes,
     catalog: &Catalog,
@@ -196,7 +197,7 @@ fn matching(
         let has = |(r, _): &(ResourceIdx, i64)| nodes.allocatable(*r, node) > 0;
         group.demand.iter().all(has)
     };
-    // Neighbours are mostly of one kind.
+    // Neighbouring nodes are usually of one kind.
     let mut last: Option<(usize, bool)> = None;
     let mut matches = |node: NodeIdx| match (nodes.kinds().of(node), last) {
         (Some(kind), Some((before, has))) if kind == before => has,

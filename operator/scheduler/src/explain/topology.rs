@@ -9,34 +9,34 @@ use crate::queueing::{Blocked, Signal, Wake};
 use crate::state::{Catalog, Domains, GroupShape, NodeIdx, Nodes, Shape};
 use crate::topology::TopologyRequest;
 
-/// What must be in one domain, and the domain that holds the most of it.
+/// The pods that must be in one domain, and the domain that holds most of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InDomain {
-    /// The task group, where it is one of several that must be, and not the gang.
+    /// The task group, if it is one of several that must be in one domain. None: the gang.
     pub group: Option<GroupName>,
     /// The name of the level.
     pub level: String,
-    /// The keys of the node labels whose values name a domain of it, coarse to fine.
+    /// The keys of the node labels that name a domain of the level, coarse to fine.
     pub labels: Vec<String>,
     /// Pods.
     pub pods: u64,
-    /// The domain that holds the most of them, by the labels that tell it, coarse
-    /// to fine: `block-1/rack-3`. None: there is no domain.
+    /// The domain that holds most of the pods, by its label values, coarse to fine:
+    /// `block-1/rack-3`. None: there is no domain.
     pub best: Option<String>,
-    /// How many of them it holds, the largest pods first. All: other wishes for
-    /// closeness, or groups that get into each other's way, are why they do not fit.
+    /// How many of the pods it holds, the largest pods first. If it holds all of them, other
+    /// topology requests or collisions between groups are why the gang does not fit.
     pub holds: u64,
     /// How many domains the level has.
     pub domains: u32,
-    /// Nodes that are in no domain of the level: they lack its label, or one above it.
+    /// Nodes that are in no domain of the level: they lack its label, or that of a level above.
     pub unlabelled: u32,
 }
 
-/// What a gang and its groups ask of topology has a meaning.
+/// Checks that the topology levels that a gang and its groups ask for exist.
 ///
 /// # Errors
 ///
-/// No topology has a level that they ask for.
+/// No topology has one of the levels.
 pub(crate) fn is_there(domains: &Domains, gang: &Gang) -> Result<(), Box<Blocked>> {
     let Some(detail) = not_found(domains, gang) else {
         return Ok(());
@@ -70,7 +70,7 @@ fn not_found(domains: &Domains, gang: &Gang) -> Option<Detail> {
     })
 }
 
-/// What must be in one domain: a group, or the gang.
+/// The pods that must be in one domain: those of a group, or of the gang.
 struct Must<'a> {
     /// None: the gang.
     group: Option<usize>,
@@ -78,14 +78,15 @@ struct Must<'a> {
 }
 
 impl Question<'_> {
-    /// Even if all nodes were empty, no domain would hold what must be in one.
+    /// The pods that must be in one domain exceed every domain even if all nodes were empty.
     pub(super) fn exceeds_topology(&self) -> Option<Detail> {
         let close = Closeness::of(self.nodes, self.shape)?;
         self.impossible(&close, Room::Empty)
             .map(Detail::ExceedsTopology)
     }
 
-    /// No domain holds now what must be in one. None: that is not why it waits.
+    /// The pods that must be in one domain exceed the free capacity of every domain. None: that is
+    /// not why the gang waits.
     pub(super) fn topology_fragmented(&self, wake: &mut Wake) -> Option<Detail> {
         let close = Closeness::of(self.nodes, self.shape)?;
         let musts = musts(&close);
@@ -99,8 +100,8 @@ impl Question<'_> {
         })
     }
 
-    /// Wakes the gang when so little is taken that no domain may hold a group any
-    /// more that must be in one.
+    /// Wakes the gang when so much is taken that no domain may hold a group any more that must be
+    /// in one.
     pub(super) fn watch_close_groups(&self, wake: &mut Wake) {
         let close = Closeness::of(self.nodes, self.shape);
         if close.is_some_and(|close| !musts(&close).is_empty()) {
@@ -113,7 +114,7 @@ impl Question<'_> {
     fn impossible(&self, close: &Closeness, room: Room) -> Option<InDomain> {
         let musts = musts(close);
         for must in &musts {
-            // Of one group the count is exact.
+            // For a single group the count is exact.
             let best = (self.groups(must).len() < 2).then(|| self.best(must, room));
             if let Some(best) = best.filter(|best| best.holds < best.pods) {
                 return Some(best);
@@ -143,7 +144,7 @@ impl Question<'_> {
         pods.fold(0, u64::saturating_add)
     }
 
-    /// The domain that holds the most of it, the first by name of equal ones.
+    /// The domain that holds most of the pods; of equal ones the first by name.
     fn best(&self, must: &Must<'_>, room: Room) -> InDomain {
         let (layout, depth) = (&must.near.level.layout, must.near.level.depth);
         let request = match must.group {
@@ -176,7 +177,7 @@ impl Question<'_> {
         }
     }
 
-    /// How many pods of these groups some nodes hold, placed one after another.
+    /// How many pods of these groups the nodes hold, placed one after another.
     fn holds(&self, groups: &[&GroupShape], among: &[NodeIdx], room: Room) -> u64 {
         if let [group] = groups {
             return self.holds_one(group, among, room);
@@ -214,7 +215,7 @@ impl Question<'_> {
             .min(u64::from(group.count))
     }
 
-    /// What a node has of each resource that the gang needs.
+    /// Amount of each resource that the gang needs on a node.
     fn room(&self, node: NodeIdx, room: Room) -> Vec<i64> {
         let total = self.shape.total.iter();
         total
@@ -268,7 +269,7 @@ fn with_pods(shape: &Shape) -> usize {
     shape.groups.iter().filter(|g| g.count > 0).count()
 }
 
-/// What must be in one domain: groups first, the gang last.
+/// The pods that must be in one domain: those of groups first, those of the gang last.
 fn musts(close: &Closeness) -> Vec<Must<'_>> {
     let groups = close.groups.iter().enumerate();
     let own = groups.filter_map(|(at, near)| {

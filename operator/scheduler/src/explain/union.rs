@@ -1,4 +1,4 @@
-//! What all task groups ask together of the nodes that match any of them.
+//! The resources that all task groups need, on the nodes that match any of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use super::capacity::Question;
 use super::survey::{Line, Survey};
 use crate::state::{NodeIdx, ResourceIdx};
 
-/// A resource over all nodes that match any of the groups.
+/// Amounts of a resource on all nodes that match any of the groups.
 #[derive(Default)]
 pub(super) struct Union {
     pub(super) capacity: i128,
@@ -16,7 +16,7 @@ pub(super) struct Union {
 }
 
 impl Question<'_> {
-    /// Every resource that a group needs over the nodes that match any group.
+    /// Amounts of each resource that a group needs, on the nodes that match any group.
     pub(super) fn union(&self, surveys: &[Survey]) -> BTreeMap<ResourceIdx, Union> {
         let mut union: BTreeMap<ResourceIdx, Union> = BTreeMap::new();
         if surveys.len() < 2 {
@@ -38,7 +38,7 @@ impl Question<'_> {
         union
     }
 
-    /// The union's sums with what all groups need: devices first, then by name.
+    /// Those amounts with the need of all groups: devices first, then by name.
     pub(super) fn union_lines<'s>(
         &self,
         surveys: &'s [Survey],
@@ -59,7 +59,7 @@ impl Question<'_> {
     }
 }
 
-/// How many nodes those are.
+/// The number of nodes that match any group.
 pub(super) fn union_nodes(surveys: &[Survey]) -> u32 {
     let all: BTreeSet<NodeIdx> = surveys.iter().flat_map(|s| &s.nodes).copied().collect();
     u32::try_from(all.len()).unwrap_or(u32::MAX)

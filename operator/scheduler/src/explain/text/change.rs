@@ -1,4 +1,4 @@
-//! What would let it run.
+//! The sentence about the change that would let a gang run.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use super::{Count, amount};
 use crate::explain::{Change, FreeOn, Raise};
 use crate::ids::ResourceName;
 
-/// Nodes and limits that are named at most.
+/// Nodes and limits that a sentence names at most.
 const NAMED: usize = 3;
 
 impl fmt::Display for Change {
@@ -52,7 +52,7 @@ fn list(f: &mut fmt::Formatter<'_>, limits: &[impl fmt::Display]) -> fmt::Result
     rest(f, limits.len(), "limit")
 }
 
-/// How many are not named.
+/// The number of items that are not named.
 fn rest(f: &mut fmt::Formatter<'_>, all: usize, what: &'static str) -> fmt::Result {
     match u32::try_from(all.saturating_sub(NAMED)) {
         Ok(0) | Err(_) => Ok(()),

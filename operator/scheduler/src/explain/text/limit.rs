@@ -1,4 +1,4 @@
-//! What limits beside the quota of queues have no room for.
+//! The sentences about limits outside queue quota that have no room.
 
 use std::fmt;
 
@@ -83,7 +83,7 @@ impl fmt::Display for Allow {
     }
 }
 
-/// So much of a resource, or so many gangs.
+/// An amount of a resource, or a number of gangs.
 struct Number<'a>(Option<&'a ResourceName>, i128);
 
 impl fmt::Display for Number<'_> {

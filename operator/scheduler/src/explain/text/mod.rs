@@ -74,7 +74,7 @@ impl<N: fmt::Display + PartialEq + From<u8>> fmt::Display for Count<N> {
     }
 }
 
-/// The verb that goes with so many.
+/// The verb that agrees with the number.
 fn verb<N: PartialEq + From<u8>>(number: N, one: &'static str, many: &'static str) -> &'static str {
     if number == N::from(1) { one } else { many }
 }
@@ -102,7 +102,7 @@ impl fmt::Display for Of<'_> {
     }
 }
 
-/// Nodes whose device plugin is silent, after what has been said.
+/// The nodes whose device plugin is silent, as an addition to a sentence.
 struct And<'a>(&'a Option<Silent>);
 
 impl fmt::Display for And<'_> {
@@ -120,7 +120,7 @@ impl fmt::Display for And<'_> {
     }
 }
 
-/// `2 without label "rack=r7"`, and of which flavor it is.
+/// `2 without label "rack=r7"`, and the flavor that asks for it.
 impl fmt::Display for MissingLabel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let label = format!("{}={}", self.key, self.value);
@@ -187,7 +187,8 @@ impl Exclusions {
     }
 }
 
-/// What keeps it off the other nodes, after what has been said of those that match.
+/// The reasons that keep the group off the other nodes, as an addition to a sentence about those
+/// that match.
 struct Besides<'a>(u32, &'a Exclusions);
 
 impl fmt::Display for Besides<'_> {

@@ -1,4 +1,4 @@
-//! Why the nodes have no place.
+//! The sentences about nodes that have no place for a gang.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use super::{And, Besides, Count, Is, Of, amount, verb};
 use crate::explain::Detail;
 
 impl Detail {
-    /// The sentences about what no other gang's end would change.
+    /// The sentences about reasons that would remain if all other gangs ended.
     pub(super) fn never(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NodesAvoided { avoided } => write!(

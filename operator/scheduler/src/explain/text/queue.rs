@@ -1,4 +1,4 @@
-//! Why the queue lets nothing start.
+//! The sentences about queues that let a gang not start.
 
 use std::fmt;
 
@@ -117,7 +117,7 @@ fn listed(flavors: &[FlavorName]) -> String {
     flavors.join(", ")
 }
 
-/// ` of flavor "h100"`, where it says something.
+/// ` of flavor "h100"`, unless it is the default one.
 pub(super) struct OfFlavor<'a>(pub(super) &'a Option<FlavorName>);
 
 impl fmt::Display for OfFlavor<'_> {

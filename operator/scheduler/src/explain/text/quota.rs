@@ -1,4 +1,4 @@
-//! Who holds the quota that lacks.
+//! The sentence about quota that other gangs hold.
 
 use std::fmt;
 
@@ -79,7 +79,7 @@ impl OwnQuota {
             amount(resource, self.held),
             amount(resource, self.nominal),
         )?;
-        // Within its own it is short of what it has lent, and need not borrow.
+        // Within its nominal quota the queue only lacks what it has lent, and would not borrow.
         if self.would_borrow > 0 {
             write!(
                 f,

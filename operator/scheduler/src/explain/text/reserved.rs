@@ -1,4 +1,4 @@
-//! What is kept for another.
+//! The sentences about nodes and quota that are reserved for another gang.
 
 use std::fmt;
 

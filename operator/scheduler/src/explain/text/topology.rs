@@ -1,4 +1,4 @@
-//! Why no domain has a place.
+//! The sentences about topology domains that have no place for a gang.
 
 use std::fmt;
 
