@@ -1,65 +1,64 @@
-//! What a cycle answers.
+//! Decisions of a scheduling cycle.
 
 use crate::explain::Certificate;
 use crate::ids::GangId;
 use crate::placement::Placement;
 use crate::time::Time;
 
-/// A decision of a cycle.
+/// A decision of a scheduling cycle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// The whole gang has a place. Its pods are assumed to be there from now on.
+    /// The whole gang is placed. The engine counts its pods on their nodes from now on.
     Place {
         /// The gang.
         gang: GangId,
         /// Where its pods go.
         placement: Placement,
-        /// How good the place is.
+        /// How good the placement is.
         score: Score,
     },
-    /// The whole gang will have a place once its victims are gone. From now on the
-    /// place is its own, nobody else is put there, and the victims are leaving:
-    /// their quota is charged to it and runs out for nobody else before they have
-    /// left, they are charged to their nodes until their pods are gone, and neither
-    /// start nor are victims again until they are released
-    /// ([`crate::Engine::release_gang`]), deleted, or restored because the gang
-    /// gave up. Once all that they hold is free, [`Decision::Place`] follows.
+    /// The whole gang will be placed once its victims are gone. From now on the engine reserves the
+    /// placement for this gang, and the victims are leaving. Their quota passes to the gang at
+    /// once, but may be used only after they have left. Their pods are charged to their nodes until
+    /// the pods are gone. A leaving victim neither starts nor becomes a victim again until it is
+    /// released ([`crate::Engine::release_gang`]), deleted, or restored because the gang gave up.
+    /// [`Decision::Place`] follows once everything the victims hold is free.
     Preempt {
         /// The gang.
         gang: GangId,
         /// Where its pods go.
         placement: Placement,
-        /// Who leaves, by name.
+        /// The gangs that must leave, by name.
         victims: Vec<Victim>,
     },
-    /// The queue of the gang is drained: the gang is leaving, as victims are.
+    /// The queue of the gang is drained: the gang leaves as a victim does.
     Drain {
         /// The gang.
         victim: Victim,
     },
-    /// The gang is the first that waits for room where it may go, and this is kept for it:
-    /// others start before it only where that does not make it later. Said where it
-    /// is new or has moved; it ends when the gang starts or another reservation
-    /// is told for the same nodes.
+    /// The gang is the first that waits for room on these nodes, and the engine reserves them:
+    /// other gangs start there first only if that does not delay it. Reported when the reservation
+    /// is new or has moved. The reservation ends when the gang starts or when another reservation
+    /// for the same nodes is reported.
     Reserve {
         /// The gang.
         gang: GangId,
-        /// When it starts, if what runs ends when it should. None: not known.
+        /// When the gang starts if running gangs end on time. None: unknown.
         start: Option<Time>,
-        /// Where its pods would go then.
+        /// Where its pods would go at that time.
         placement: Placement,
     },
-    /// The gang goes on waiting, for another reason than was last said.
+    /// The gang is still pending, for another reason than last reported.
     Wait {
         /// The gang.
         gang: GangId,
-        /// Why, with the numbers of this moment.
+        /// The reason, with the current numbers.
         certificate: Certificate,
     },
 }
 
 impl Decision {
-    /// The word for it.
+    /// The name of the decision.
     #[must_use]
     pub const fn word(&self) -> &'static str {
         match self {
@@ -72,12 +71,12 @@ impl Decision {
     }
 }
 
-/// What would become of a gang that is tried.
+/// The result of trying a gang without placing it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outlook {
     /// Where its pods would go.
     pub placement: Placement,
-    /// Who would have to leave first, by name. Mostly nobody.
+    /// The gangs that would have to leave first, by name. Usually empty.
     pub victims: Vec<Victim>,
 }
 
@@ -86,21 +85,21 @@ pub struct Outlook {
 pub struct Victim {
     /// The gang.
     pub gang: GangId,
-    /// Why it, and not another.
+    /// Why the engine chose this gang.
     pub because: Because,
-    /// What is lost: device-seconds of work since its last checkpoint, or since
-    /// it got its place.
+    /// Lost work: device-seconds since the victim's last checkpoint, or since it was placed if it
+    /// has written none.
     pub lost_device_seconds: u64,
 }
 
 /// Why a gang may be preempted by another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Because {
-    /// It waits in the same queue, behind the other.
+    /// It comes after the preemptor in the same queue.
     LaterInQueue,
-    /// Its queue holds more than its quota, and the other asks for its own.
+    /// Its queue holds more than its quota, and the preemptor reclaims its own.
     Borrows,
-    /// Both borrow, and its priority is lower.
+    /// Both queues would borrow, and its priority is lower than the preemptor's.
     LowerPriority,
     /// Its queue is drained.
     Drained,
@@ -120,11 +119,11 @@ impl std::fmt::Display for Because {
     }
 }
 
-/// How good a place is. Fewer devices left over is better, then fewer nodes.
+/// How good a placement is. Fewer free devices left is better, then fewer nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Score {
-    /// Devices that stay free on the nodes that the gang uses: what it breaks
-    /// off whole nodes. Of gangs without devices: devices of any kind on them.
+    /// Devices that stay free on the nodes that the gang uses: the fragmentation that it causes.
+    /// Counts the device kinds of its task groups; for a gang without devices, all kinds.
     pub devices_left: u64,
     /// Nodes that the gang uses.
     pub nodes: u32,

@@ -1,5 +1,5 @@
-//! When gangs that wait are expected to start, and when all of them to end: what is
-//! known now, played forward by the engine itself.
+//! Forecast of the start of pending gangs and the end of all gangs: the engine plays the current
+//! state forward.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,25 +9,24 @@ use crate::gang::Gang;
 use crate::ids::{GangId, PodKey};
 use crate::time::Time;
 
-/// When gangs that wait are expected to start, if nothing comes any more and
-/// whatever runs ends when it should. What has no end that is known keeps its
-/// place for ever, as does what is past its end. Surplus that waits is left out, since it
-/// keeps nobody waiting, and what makes room does not come back.
+/// When pending gangs are expected to start, if no new gang arrives and running gangs end on time.
+/// A gang without a known end, or past its expected end, keeps its place for ever. Pending surplus
+/// is left out because no gang waits for it. Surplus that makes room does not come back.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Forecast {
-    /// The first start of each gang that waits. Who is not in it is not known to start.
+    /// The first start of each pending gang. A gang that is missing here has no known start.
     pub starts: BTreeMap<GangId, Time>,
-    /// The end of what runs now, and of the first run of each gang that starts, whether it has
-    /// done its work then or made room for another. Who is not in it has no end that is known,
-    /// or is past it.
+    /// The end of each placed gang, and of the first run of each gang that starts: the gang has
+    /// either finished its work or been preempted. A gang that is missing here has no known end, or
+    /// is past it.
     pub ends: BTreeMap<GangId, Time>,
-    /// It was not played to its end: more gangs may start, later than those in it.
+    /// The forecast was stopped early: more gangs may start, later than those in it.
     pub cut_off: bool,
 }
 
 impl Forecast {
-    /// Plays forward what a snapshot tells. Before each moment at which somebody
-    /// starts or ends `go_on` is asked, with the number of those before.
+    /// Plays a snapshot forward. Calls `go_on` before each moment at which gangs start or end, with
+    /// the number of moments before it; false stops the forecast.
     #[must_use]
     pub fn of(snapshot: &Snapshot, go_on: impl FnMut(usize) -> bool) -> Self {
         let mut player = Player::new(snapshot);
@@ -40,12 +39,12 @@ impl Forecast {
     }
 }
 
-/// What happens to a gang that has its place.
+/// The next event of a placed gang.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum What {
-    /// It has done its work.
+    /// It finishes its work.
     End,
-    /// It has made room, and waits again.
+    /// It makes room, and is pending again.
     Leave,
 }
 
@@ -53,13 +52,13 @@ struct Player {
     engine: Engine,
     gangs: BTreeMap<GangId, Gang>,
     agenda: BTreeSet<(Time, GangId, What)>,
-    /// What is on the agenda, by gang: one thing each.
+    /// The one agenda entry of each gang.
     due: BTreeMap<GangId, (Time, What)>,
-    /// Pods that are no placed gang's and on the way out, by when they are to be gone.
+    /// Terminating pods outside any placed gang, by the time at which they should be gone.
     departing: BTreeSet<(Time, PodKey)>,
     starts: BTreeMap<GangId, Time>,
     ends: BTreeMap<GangId, Time>,
-    /// Those whose first run has been cut short.
+    /// Gangs whose first run has been cut short.
     stopped: BTreeSet<GangId>,
     now: Time,
 }
@@ -88,7 +87,8 @@ impl Player {
             match &place.standing {
                 StandingSnapshot::Settled => player.runs(&gang.id, place.since),
                 StandingSnapshot::Leaving { since } => {
-                    // What it was when it was told to go. Its own end may come before.
+                    // The gang runs as before the eviction: its own end may come before it has to
+                    // leave.
                     player.runs(&gang.id, place.since);
                     player.leaves(&gang.id, since.plus(place.gang.grace));
                 }
@@ -98,7 +98,7 @@ impl Player {
         player
     }
 
-    /// False: there is more to play.
+    /// Returns false if there is more to play.
     fn play(&mut self, mut go_on: impl FnMut(usize) -> bool) -> bool {
         for _ in (0..).take_while(|moments| go_on(*moments)) {
             for decision in self.engine.cycle(self.now) {
@@ -144,7 +144,7 @@ impl Player {
         }
     }
 
-    /// It has had its place since then.
+    /// The gang has been placed since `since`.
     fn runs(&mut self, gang: &GangId, since: Time) {
         let gangs = &self.gangs;
         let end = gangs
@@ -156,15 +156,15 @@ impl Player {
         self.happens(gang, end.map(|end| (end.at, What::End)));
     }
 
-    /// It is told to stop, and has its grace for that.
+    /// The gang is told to stop and has its grace period to do so.
     fn stops(&mut self, gang: &GangId) {
         let grace = self.gangs.get(gang).map(|g| g.grace).unwrap_or_default();
         self.leaves(gang, self.now.plus(grace));
     }
 
-    /// It is gone by then, whatever it would have run for.
+    /// The gang leaves at `by`, however long it would have run.
     fn leaves(&mut self, gang: &GangId, by: Time) {
-        // What was told of a run before stays.
+        // Only the first run counts: the recorded end of an earlier run stays.
         if self.stopped.insert(gang.clone()) {
             let first = self.ends.get(gang).map_or(by, |end| by.min(*end));
             match first >= self.now {
@@ -179,7 +179,7 @@ impl Player {
         if let Some((at, what)) = self.due.remove(gang) {
             self.agenda.remove(&(at, gang.clone(), what));
         }
-        // What should have ended by now is not known to end.
+        // An end in the past tells nothing: the gang has no known end.
         if let Some((at, what)) = next.filter(|(at, _)| *at >= self.now) {
             self.agenda.insert((at, gang.clone(), what));
             self.due.insert(gang.clone(), (at, what));
@@ -187,7 +187,7 @@ impl Player {
     }
 }
 
-/// Pods that leave by themselves. What should have gone by now is not known to go.
+/// Terminating pods that belong to no gang. A pod that should be gone by now has no known end.
 fn departing(snapshot: &Snapshot) -> BTreeSet<(Time, PodKey)> {
     let pods = snapshot.pods.iter().filter(|pod| !pod.held);
     pods.filter_map(|pod| Some((pod.leaves?, pod.pod.clone())))
@@ -195,8 +195,8 @@ fn departing(snapshot: &Snapshot) -> BTreeSet<(Time, PodKey)> {
         .collect()
 }
 
-/// The same, with pods of gangs that are there counted as ones that are still to
-/// come: they go with their gang.
+/// The snapshot with the pods of placed gangs counted as not yet created: they leave with their
+/// gang.
 fn assumed(snapshot: &Snapshot) -> Snapshot {
     let mut snapshot = snapshot.clone();
     snapshot.pods.retain(|pod| !pod.held);

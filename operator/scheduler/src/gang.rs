@@ -1,4 +1,4 @@
-//! Gangs: what is placed whole or not at all.
+//! Gangs: groups of pods that are placed together or not at all.
 
 use std::time::Duration;
 
@@ -20,11 +20,11 @@ pub struct Gang {
     pub queue: QueueName,
     /// Higher goes first.
     pub priority: i32,
-    /// It is more than its job needs: it starts after all gangs that are not, keeps
-    /// none of them waiting, preempts nobody, and is the first to make room.
+    /// More than its job needs. Surplus starts after all other gangs, delays and preempts none of
+    /// them, and is the first to make room.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub surplus: bool,
-    /// Of equal priorities the earlier goes first; then the name decides.
+    /// Among equal priorities the earlier submission goes first, then the smaller name.
     pub submitted: Time,
     /// Not placed before this time: a back-off.
     pub not_before: Option<Time>,
@@ -34,41 +34,41 @@ pub struct Gang {
     pub strategy: Strategy,
     /// How close its pods are to be to each other. None: anywhere.
     pub topology: Option<TopologyRequest>,
-    /// It may be a victim of preemption. Where not, that holds only for what its
-    /// queue has of its own: what is borrowed is given back.
+    /// It may be a victim of preemption. If false, only its queue's own quota is safe: what the
+    /// queue borrows is given back.
     pub preemptible: bool,
-    /// It may have others leave by its priority. Where not, it asks for surplus and for what its
-    /// queue is owed alone.
+    /// It may preempt gangs because of its priority. If false, it preempts only surplus and gangs
+    /// that hold what its queue is owed.
     #[serde(default = "preempts", skip_serializing_if = "preempts_as_most")]
     pub preempts: bool,
-    /// It has been preempted before: while it would borrow, it preempts nobody.
+    /// It has been preempted before: it preempts no gang while it would borrow.
     pub preempted: bool,
-    /// It is no victim before it has held its place for so long.
+    /// It cannot be a victim before it has been placed for this long.
     pub min_runtime: Duration,
-    /// How long it holds its place at most from when it gets it: something else than
-    /// the engine ends it then. None: for ever.
+    /// Longest time that it stays placed, from when it is placed; the caller ends it then, not the
+    /// engine. None: no limit.
     pub runtime: Option<Duration>,
-    /// How long it is thought to hold it, by runs before it. May be exceeded: the
-    /// engine then plans with a little more each time. None: unknown.
+    /// Predicted runtime, from earlier runs. The gang may exceed it: the engine then plans with a
+    /// little more each time. None: unknown.
     pub predicted: Option<Duration>,
-    /// How long its pods may take to stop once they are told to.
+    /// How long its pods may take to stop after they are told to.
     pub grace: Duration,
-    /// Limits beside the quota of its queue: all must have room. Those of a placed
-    /// gang may change, and count from then on.
+    /// Limits outside its queue's quota: all of them must have room. They may change while the gang
+    /// is placed, and count from then on.
     pub draws: Vec<Draw>,
     /// Its task groups; their names are unique.
     pub groups: Vec<TaskGroup>,
 }
 
-/// Which of the nodes with room are taken.
+/// Which nodes are preferred among those with room.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 pub enum Strategy {
-    /// Those where the least is broken off what others could use.
+    /// Those where the gang breaks off least of what other gangs could use.
     #[default]
     Pack,
-    /// As many as there are, those with most free first.
+    /// As many nodes as possible, those with most free capacity first.
     Spread,
 }
 
@@ -79,14 +79,14 @@ pub struct TaskGroup {
     pub name: GroupName,
     /// How many pods.
     pub count: u32,
-    /// What one pod needs. The engine adds the pod itself: 1 of `pods`.
+    /// Resources that one pod requests. The engine adds 1 of `pods` for the pod itself.
     pub request: Resources,
-    /// The device that packing looks at first; ignored where the pod requests
-    /// none of it. None: the first device that the pod requests, if any.
+    /// The device that packing looks at first; ignored if the pod does not request it. None: the
+    /// first device that the pod requests, if any.
     pub device: Option<ResourceName>,
     /// Flavors that it accepts, the best first. Empty: those of its queue, in its order.
     pub flavors: Vec<FlavorName>,
-    /// What one pod asks of its node besides room.
+    /// Constraints on the node of each pod, besides resources.
     pub constraints: Constraints,
     /// How close its pods are to be to each other, within what the gang asks.
     pub topology: Option<TopologyRequest>,
@@ -97,13 +97,13 @@ pub struct TaskGroup {
     pub first: u32,
 }
 
-/// Serde's word for what is left out.
+/// Tells serde which values to leave out.
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
 fn is_zero(first: &u32) -> bool {
     *first == 0
 }
 
-/// Of snapshots from before it could be said.
+/// The default for snapshots that are older than the field.
 const fn preempts() -> bool {
     true
 }
@@ -114,8 +114,7 @@ const fn preempts_as_most(preempts: &bool) -> bool {
 }
 
 impl Gang {
-    /// A gang with these groups, of priority 0, submitted at the epoch, that asks
-    /// for nothing else.
+    /// A gang with these groups, priority 0 and no constraints, submitted at the epoch.
     #[must_use]
     pub fn new(id: GangId, queue: QueueName, groups: Vec<TaskGroup>) -> Self {
         Self {
@@ -140,8 +139,8 @@ impl Gang {
         }
     }
 
-    /// The name of one pod of a group, by its index among them: a function of gang,
-    /// group and index, the same after every restart.
+    /// The name of one pod of a group, by its index: a function of gang, group and index, the same
+    /// after every restart.
     #[must_use]
     pub fn pod_key(&self, group: &TaskGroup, index: u32) -> PodKey {
         let (namespace, prefix) = (self.id.namespace(), &group.pod_prefix);
@@ -159,7 +158,7 @@ impl Gang {
 }
 
 impl TaskGroup {
-    /// So many pods with this request that ask for nothing else.
+    /// A group of this many pods with this request and no constraints.
     #[must_use]
     pub fn new(name: GroupName, count: u32, request: Resources, pod_prefix: String) -> Self {
         Self {

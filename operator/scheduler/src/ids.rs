@@ -91,26 +91,26 @@ impl Default for FlavorName {
         Self::new("default")
     }
 }
-/// What the name of a resource that counts thousandths of a device ends in: no
-/// name in Kubernetes has this character, so that no pod there asks for one.
+/// Suffix of resource names that count thousandths of a device. No Kubernetes resource name may
+/// contain `#`, so no pod can request such a resource directly.
 const SHARE: &str = "#thousandths";
 
 impl ResourceName {
-    /// The resource that counts thousandths of one device: a pod that requests
-    /// so many of it gets that share of a single device, at most 1000.
+    /// The resource that counts thousandths of one device: a pod that requests 250 of it gets a
+    /// quarter of a single device; at most 1000.
     #[must_use]
     pub fn share_of(device: &Self) -> Self {
         Self::new(format!("{device}{SHARE}"))
     }
 
-    /// The device that this is a share of.
+    /// The device of which this resource is a share.
     #[must_use]
     pub fn shared_device(&self) -> Option<Self> {
         self.0.strip_suffix(SHARE).map(Self::new)
     }
 
-    /// True for what is handed out by count, such as `nvidia.com/gpu`: all but
-    /// the resources that Kubernetes itself knows.
+    /// True for resources that are handed out by count, such as `nvidia.com/gpu`: all resources
+    /// except those built into Kubernetes.
     #[must_use]
     pub fn is_device(&self) -> bool {
         !matches!(

@@ -1,8 +1,8 @@
 //! The scheduling engine: gangs in, placements out.
 //!
-//! A state machine over plain data: no I/O, no Kubernetes types, no clock, no
-//! randomness. What it answers is a function of what it was given, so that the
-//! operator, `trellis plan`, simulation and tests run the very same code.
+//! A state machine over plain data: no I/O, no Kubernetes types, no clock, no randomness. Its
+//! decisions are a function of its inputs, so the operator, `trellis plan`, simulation and tests
+//! run the same code.
 //!
 //! ```
 //! use trellis_scheduler::{
@@ -38,10 +38,10 @@
 //! assert!(engine.cycle(Time::from_millis(1)).is_empty());
 //! ```
 //!
-//! Where to look: `state` keeps the live arrays, `queueing` says who waits and
-//! for what, `limits` what is held beside the quota of queues, `placement` finds places, `backfill` says who may start before those
-//! that wait for room, `explain` says why there is no place, `forecast` when there
-//! will be one, `predict` how long runs take, and `engine` puts them together.
+//! Where to look: `state` holds the live arrays, `queueing` the pending gangs and what they wait
+//! for, `limits` the limits outside queue quota. `placement` finds nodes, `backfill` lets gangs
+//! start ahead of gangs that wait for room, `explain` says why a gang cannot be placed, `forecast`
+//! when it will be, and `predict` how long runs take. `engine` puts them together.
 
 mod backfill;
 mod constraints;

@@ -16,17 +16,17 @@ pub struct Node {
     pub labels: BTreeMap<String, String>,
     /// Its taints.
     pub taints: Vec<Taint>,
-    /// What pods may use of it, `pods` (how many) among it: a node that does
-    /// not say how many pods it takes gets none.
+    /// Resources that pods may use, including `pods`, the number of pods. A node that does not list
+    /// `pods` gets none.
     pub allocatable: Resources,
-    /// Its Ready condition is True. Nothing is placed on a node that is not
-    /// ready, whatever is tolerated.
+    /// Its Ready condition is True. No pod is placed on a node that is not ready, whatever it
+    /// tolerates.
     pub ready: bool,
     /// It is cordoned: only pods that tolerate
     /// `node.kubernetes.io/unschedulable:NoSchedule` are placed on it.
     pub unschedulable: bool,
-    /// Why nothing is placed on it though it is ready, whatever is tolerated:
-    /// what it is a node *with*, such as `bad GPU condition GpuMemWatch`.
+    /// Why no pod is placed on it though it is ready. The text completes "a node with ...", such as
+    /// `bad GPU condition GpuMemWatch`.
     pub unhealthy: Option<String>,
 }
 
@@ -46,25 +46,25 @@ impl Node {
     }
 }
 
-/// What keeps pods away that do not tolerate it.
+/// A taint: it repels pods that do not tolerate it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Taint {
     /// Its key.
     pub key: String,
     /// Its value; empty where there is none.
     pub value: String,
-    /// What it does.
+    /// The effect on pods that do not tolerate it.
     pub effect: TaintEffect,
 }
 
-/// What a taint does to pods that do not tolerate it.
+/// The effect of a taint on pods that do not tolerate it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum TaintEffect {
-    /// They are not placed.
+    /// No pod is placed.
     NoSchedule,
-    /// They are placed elsewhere where that is possible.
+    /// Pods are placed elsewhere if possible.
     PreferNoSchedule,
-    /// They are not placed, and evicted where they run.
+    /// No pod is placed, and running pods are evicted.
     NoExecute,
 }
 

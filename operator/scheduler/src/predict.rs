@@ -1,10 +1,11 @@
-//! How long a run will take, from those before it.
+//! How long a run will take, predicted from earlier runs.
 //!
-//! Tsafrir, Etsion, Feitelson, "Backfilling Using System-Generated Predictions
-//! Rather Than User Runtime Estimates", IEEE TPDS 18(6), 2007: the average of the
-//! last two runs predicts better than anything more clever, and what runs longer
-//! than was predicted gets a new prediction, a little later each time. Of whom
-//! nothing is known its queue tells: nine in ten of the last hundred runs there
+//! Tsafrir, Etsion, Feitelson, "Backfilling Using System-Generated Predictions Rather Than User
+//! Runtime Estimates", IEEE TPDS 18(6), 2007: the average of the last two runs predicts better than
+//! cleverer methods, and a run that exceeds its prediction gets a new one, a little later each
+//! time. For a job without earlier runs the queue gives the prediction: nine in ten of its last
+//! hundred runs were no longer. Backfill plans with predictions; the engine never ends a gang
+//! because of one.
 //! were no longer. Backfill plans with it; nothing is ever ended by it.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -15,8 +16,7 @@ use crate::ids::QueueName;
 const MINUTE: u64 = 60;
 const HOUR: u64 = 60 * MINUTE;
 
-/// By how much a prediction grows each time that it is exceeded, in seconds; the
-/// last again and again.
+/// How much a prediction grows each time that it is exceeded, in seconds; the last step repeats.
 const STEPS: [u64; 11] = [
     MINUTE,
     5 * MINUTE,
@@ -31,19 +31,19 @@ const STEPS: [u64; 11] = [
     100 * HOUR,
 ];
 
-/// Of a queue, the runs that are looked at.
+/// Runs of a queue that its prediction is made from.
 const RUNS: usize = 100;
-/// Fewer say nothing.
+/// A queue with fewer runs has no prediction.
 const FEWEST_RUNS: usize = 10;
-/// More are not kept: who ran longest ago goes.
+/// Names that are remembered at most; the one that ran longest ago is forgotten first.
 const NAMES: usize = 10_000;
 
-/// The last runs: by whatever makes runs alike (namespace and name of a job, the
-/// user of a recorded one), and by queue.
+/// The last runs, by queue and by a key that similar runs share: namespace and name of a job, or
+/// the user of a recorded one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Predictor {
     runs: BTreeMap<String, Runs>,
-    /// The same by when they were last seen.
+    /// The keys of `runs`, by when they were last seen.
     names: BTreeMap<u64, String>,
     seen: u64,
     queues: BTreeMap<QueueName, VecDeque<Duration>>,
@@ -57,14 +57,14 @@ struct Runs {
 }
 
 impl Predictor {
-    /// One that has seen nothing.
+    /// A predictor without runs.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A run has ended of itself after so long. Says whether anything else is
-    /// expected of its queue now.
+    /// A run has ended by itself after `ran`. Returns true if that changes the prediction of its
+    /// queue.
     pub fn observe(&mut self, who: &str, queue: &QueueName, ran: Duration) -> bool {
         self.seen = self.seen.saturating_add(1);
         let runs = Runs {
@@ -90,7 +90,7 @@ impl Predictor {
         self.expect(queue) != expected
     }
 
-    /// How long the next run will take. None: none is known.
+    /// The predicted duration of the next run. None: no earlier run is known.
     #[must_use]
     pub fn predict(&self, who: &str) -> Option<Duration> {
         let runs = self.runs.get(who)?;
@@ -100,9 +100,8 @@ impl Predictor {
         runs.last.saturating_add(before).checked_div(2)
     }
 
-    /// How long a run in this queue takes that nothing else is known of: what nine
-    /// in ten did not exceed, rounded up so that it seldom changes. None: too few
-    /// are known.
+    /// The predicted duration of a run in this queue without earlier runs: the 90th percentile of
+    /// recent runs, rounded up so that it seldom changes. None: too few runs are known.
     #[must_use]
     pub fn expect(&self, queue: &QueueName) -> Option<Duration> {
         let recent = self.queues.get(queue)?;
@@ -111,21 +110,21 @@ impl Predictor {
         }
         let mut recent: Vec<Duration> = recent.iter().copied().collect();
         recent.sort_unstable();
-        // The nearest rank: of ten the ninth.
+        // The nearest rank: the ninth of ten.
         let rank = recent.len().saturating_mul(9).div_ceil(10);
         let ran = *recent.get(rank.saturating_sub(1))?;
         let rounded = STEPS.iter().map(|step| Duration::from_secs(*step));
         Some(rounded.filter(|step| *step >= ran).min().unwrap_or(ran))
     }
 
-    /// A queue is gone: nothing is known of it any more.
+    /// The queue is gone: its runs are forgotten.
     pub fn forget(&mut self, queue: &QueueName) {
         self.queues.remove(queue);
     }
 }
 
-/// The prediction of a run that has been going on for so long: as it is, or,
-/// where it is exceeded, the next that is not.
+/// The prediction for a run that has already taken `ran`: the first prediction if the run has not
+/// exceeded it, else the next step that it has not exceeded.
 #[must_use]
 pub(crate) fn corrected(prediction: Duration, ran: Duration) -> Duration {
     let mut now = prediction;
@@ -136,7 +135,7 @@ pub(crate) fn corrected(prediction: Duration, ran: Duration) -> Duration {
         now = now.saturating_add(Duration::from_secs(step));
     }
     let last = STEPS.last().copied().unwrap_or(HOUR);
-    // A part of a second is one.
+    // A started second counts as a whole one.
     let lacking = ran.saturating_sub(now).as_millis().div_ceil(1000);
     let lacking = u64::try_from(lacking).unwrap_or(u64::MAX);
     let more = lacking.div_ceil(last);
@@ -179,7 +178,7 @@ mod tests {
         // Two in eleven are longer.
         assert!(predictor.observe("b/other", &queue(), seconds(86_400)));
         assert_eq!(predictor.expect(&queue()), Some(seconds(50 * HOUR)));
-        // A hundred others, and those are forgotten.
+        // A hundred later runs push those out.
         for _ in 0..RUNS {
             predictor.observe("a/llm", &queue(), seconds(60));
         }

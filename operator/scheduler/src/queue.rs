@@ -1,4 +1,4 @@
-//! Queues: who may hold how much, and in which order it starts.
+//! Queues: how much their gangs may hold, and in which order they start.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,50 +10,50 @@ use crate::ids::{FlavorName, GroupName, QueueName, ResourceName};
 use crate::node::Taint;
 use crate::quota::{Quota, Weight};
 
-/// A queue. The names and the arithmetic of its quota are Kueue's.
+/// A queue. Names and quota arithmetic are Kueue's.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Queue {
     /// Its name.
     pub name: QueueName,
-    /// The queue that it is below: both lend to each other what they leave idle.
+    /// The parent queue: siblings lend each other what they leave idle.
     pub parent: Option<QueueName>,
-    /// What its share is divided by when turns are taken.
+    /// Fair-share weight: the queue's share is divided by it to decide whose turn it is.
     pub weight: Weight,
-    /// Whether the gang at its head may be passed.
+    /// The order in which its gangs start, and if they may pass the head of the queue.
     pub order: QueueOrder,
-    /// How much its gangs may hold together. Empty: what the nodes have, or, where
-    /// queues of its tree name quotas, what those leave idle of them. Else of
-    /// these resources so much each, and nothing of a resource that no group
-    /// names; `pods` alone need not be named, and then has no limit.
+    /// How much its gangs may hold together, by resource. Empty: what the nodes have, or, if other
+    /// queues of its tree have quotas, what those leave idle. Otherwise a resource that no group
+    /// names has a quota of 0; only `pods` may be left out, and is then unlimited.
     pub resource_groups: Vec<ResourceGroup>,
-    /// Whom its gangs may preempt.
+    /// The gangs that gangs of this queue may preempt.
     pub preemption: Preemption,
-    /// Whether its gangs may start before others that wait for room, where that
-    /// does not make them later.
+    /// True if its gangs may start ahead of gangs that wait for room, as long as that does not
+    /// delay those.
     pub backfill: bool,
-    /// What backfill plans with where a gang's runtime is unknown. None: no end.
+    /// The runtime that backfill assumes for a gang with none of its own. None: no end.
     pub default_runtime: Option<Duration>,
-    /// The longest time for which a gang of it is safe from preemption. None: as
-    /// long as the gang says.
+    /// The longest time for which a gang of the queue is safe from preemption. None: the gang's own
+    /// minimum runtime counts.
     pub max_min_runtime: Option<Duration>,
-    /// Whether it is stopped.
+    /// Stop state of the queue.
     pub stop: Stop,
 }
 
-/// Whom the gangs of a queue may preempt. The words are Kueue's.
+/// The gangs that gangs of a queue may preempt. The field names are Kueue's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Preemption {
     /// Gangs of the same queue.
     pub within_queue: WithinQueue,
-    /// Gangs of other queues that hold more than their quota, for what is within
-    /// the queue's own.
+    /// Gangs of other queues that hold more than their quota, while the preemptor stays within its
+    /// own queue's quota.
     pub reclaim: Reclaim,
-    /// The same for what the queue would borrow itself.
+    /// The same if the preemptor's queue would borrow too.
     pub borrow_within: BorrowWithin,
 }
 
 impl Preemption {
-    /// Of it, what no priority of the asker is needed for: what its queue is owed.
+    /// The part that does not depend on the preemptor's priority: reclaiming what its queue is
+    /// owed.
     pub(crate) fn of_quota_alone(self) -> Self {
         Self {
             reclaim: self.reclaim,
@@ -68,31 +68,31 @@ pub enum WithinQueue {
     /// None.
     #[default]
     Never,
-    /// Those of lower priority.
+    /// Gangs of lower priority.
     LowerPriority,
-    /// Those, and of equal priority those that were submitted later.
+    /// Gangs of lower priority, and later submissions of equal priority.
     LowerOrNewerEqualPriority,
 }
 
-/// Which gangs of queues that borrow a gang may preempt.
+/// Which gangs of borrowing queues a gang may preempt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reclaim {
     /// None.
     #[default]
     Never,
-    /// Those of lower priority.
+    /// Gangs of lower priority.
     LowerPriority,
-    /// Whichever.
+    /// Any gang.
     Any,
 }
 
-/// Which gangs of queues that borrow a gang may preempt that would borrow too.
+/// Which gangs of borrowing queues a gang may preempt whose own queue would borrow too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum BorrowWithin {
     /// None.
     #[default]
     Never,
-    /// Those of lower priority, and of at most `max_priority` where it is given.
+    /// Gangs of lower priority, and of at most `max_priority` if it is given.
     LowerPriority {
         /// The highest priority of a victim.
         max_priority: Option<i32>,
@@ -102,7 +102,7 @@ pub enum BorrowWithin {
 /// Resources whose flavors are chosen together.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResourceGroup {
-    /// In the order in which they are tried.
+    /// The flavors, in the order in which they are tried.
     pub flavors: Vec<FlavorQuotas>,
 }
 
@@ -116,7 +116,7 @@ pub struct FlavorQuotas {
 }
 
 impl Queue {
-    /// A queue that takes what the nodes have.
+    /// A queue without quotas: it may use what the nodes have.
     #[must_use]
     pub fn new(name: QueueName) -> Self {
         Self {
@@ -133,8 +133,8 @@ impl Queue {
         }
     }
 
-    /// The same with so much of some resources, on every node: one group, with
-    /// the flavor [`FlavorName::default`].
+    /// The queue with these quotas on every node: one group, with the flavor
+    /// [`FlavorName::default`].
     #[must_use]
     pub fn with_quotas(mut self, quotas: impl IntoIterator<Item = (ResourceName, Quota)>) -> Self {
         self.resource_groups.push(ResourceGroup {
@@ -147,43 +147,43 @@ impl Queue {
     }
 }
 
-/// Whether the gang at the head of a queue may be passed by others of it.
+/// The order in which the gangs of a queue start.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 pub enum QueueOrder {
-    /// Priority, then submission; who cannot start may be passed.
+    /// Priority, then submission time; later gangs may pass a gang that cannot start.
     #[default]
     Priority,
-    /// The same order, and nothing passes the head, unless the head is in a back-off.
+    /// The same order, but no gang passes the head unless the head is backing off.
     StrictFifo,
 }
 
-/// Whether a queue is stopped.
+/// If a queue is stopped, and how.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 pub enum Stop {
-    /// It is not.
+    /// The queue is not stopped.
     #[default]
     None,
-    /// Nothing of it is started; what runs goes on.
+    /// No gang of the queue starts; running gangs go on.
     Hold,
-    /// Nothing of it is started, and what runs is preempted.
+    /// No gang of the queue starts, and running gangs are evicted.
     HoldAndDrain,
 }
 
-/// A kind of nodes that quota is counted by.
+/// A kind of nodes that has a quota of its own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Flavor {
     /// Its name.
     pub name: FlavorName,
-    /// Labels that its nodes bear. None: every node.
+    /// Labels that its nodes have. Empty: every node.
     pub node_labels: BTreeMap<String, String>,
-    /// Taints that its nodes bear: who tolerates them not, itself or by
-    /// `tolerations`, gets none of it.
+    /// Taints that its nodes have. A pod uses the flavor only if it tolerates them, by its own
+    /// tolerations or by `tolerations`.
     pub node_taints: Vec<Taint>,
-    /// Tolerations that pods get by using it.
+    /// Tolerations that pods get when they use the flavor.
     pub tolerations: Vec<Toleration>,
 }
 
@@ -196,11 +196,11 @@ pub struct GroupFlavors {
     pub flavors: BTreeMap<ResourceName, FlavorName>,
 }
 
-/// How many gangs of a queue there are.
+/// Numbers of gangs of a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct QueueCounts {
-    /// They wait.
+    /// Pending gangs.
     pub pending: usize,
-    /// They hold their place.
+    /// Placed gangs.
     pub admitted: usize,
 }

@@ -6,11 +6,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::ResourceName;
 
-/// So much of each resource, in base units: thousandths of a core for `cpu`,
-/// bytes for `memory` and `ephemeral-storage`, a count for everything else.
+/// Amounts by resource, in base units: thousandths of a core for `cpu`, bytes for `memory` and
+/// `ephemeral-storage`, a count for every other resource.
 ///
-/// Amounts are never negative: a negative one is kept as 0. What is not named is
-/// 0 as well; what is named with 0 is kept, since a node that lists a device with
+/// Amounts are never negative: a negative amount is stored as 0. A resource that is not named
+/// counts as 0. A resource that is named with 0 is kept, because a node that lists a device with 0
+/// has a device plugin that is silent.
 /// 0 has a device plugin that is silent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Resources(BTreeMap<ResourceName, i64>);
@@ -24,13 +25,13 @@ pub struct AmountOverflow {
 }
 
 impl Resources {
-    /// Nothing of anything.
+    /// No resources.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The same with so much of one resource.
+    /// The resources with this amount of one of them.
     #[must_use]
     pub fn with(mut self, resource: &str, amount: i64) -> Self {
         self.set(ResourceName::new(resource), amount);
@@ -42,28 +43,28 @@ impl Resources {
         self.0.insert(resource, amount.max(0));
     }
 
-    /// The amount of one resource; 0 where it is not named.
+    /// The amount of one resource; 0 if it is not named.
     #[must_use]
     pub fn get(&self, resource: &ResourceName) -> i64 {
         self.0.get(resource).copied().unwrap_or(0)
     }
 
-    /// True where there is nothing of anything.
+    /// True if all amounts are 0.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.values().all(|amount| *amount == 0)
     }
 
-    /// What is named, by name.
+    /// The named resources with their amounts, ordered by name.
     pub fn iter(&self) -> impl Iterator<Item = (&ResourceName, i64)> {
         self.0.iter().map(|(resource, amount)| (resource, *amount))
     }
 
-    /// Both together.
+    /// The sum of both.
     ///
     /// # Errors
     ///
-    /// [`AmountOverflow`] names the first resource whose sum cannot be counted.
+    /// [`AmountOverflow`] names the first resource whose sum does not fit into 64 bits.
     pub fn checked_add(&self, other: &Self) -> Result<Self, AmountOverflow> {
         let mut sum = self.clone();
         for (resource, amount) in other.iter() {
@@ -78,11 +79,11 @@ impl Resources {
         Ok(sum)
     }
 
-    /// So many times as much.
+    /// The resources multiplied by `times`.
     ///
     /// # Errors
     ///
-    /// [`AmountOverflow`] names the first resource whose product cannot be counted.
+    /// [`AmountOverflow`] names the first resource whose product does not fit into 64 bits.
     pub fn checked_mul(&self, times: u32) -> Result<Self, AmountOverflow> {
         self.iter()
             .map(|(resource, amount)| {

@@ -1,5 +1,5 @@
-//! Whether a node meets constraints: the rules of
-//! `k8s.io/component-helpers/scheduling/corev1` (nodeaffinity and helpers).
+//! Checks if a node meets constraints: the rules of `k8s.io/component-helpers/scheduling/corev1`
+//! (nodeaffinity and helpers).
 
 use super::{Constraints, Expression, NodeSelectorTerm, Operator, Toleration, TolerationOperator};
 use crate::ids::NodeName;
@@ -7,8 +7,8 @@ use crate::node::{Node, Taint, TaintEffect};
 use crate::state::Labelled;
 
 impl Constraints {
-    /// True where the node's labels, name and taints allow the pods. Whether it
-    /// is ready, cordoned or unhealthy, and what is free on it, is not asked.
+    /// True if the node's labels, name and taints allow the pods. Readiness, cordons, health and
+    /// free capacity are not checked.
     #[must_use]
     pub fn are_met_by(&self, node: &Node) -> bool {
         self.selects(&node.labels)
@@ -18,7 +18,7 @@ impl Constraints {
             && !self.is_kept_out(&node.labels)
     }
 
-    /// True where the taint does not keep the pods away.
+    /// True if the pods tolerate the taint.
     pub(crate) fn tolerates(&self, taint: &Taint) -> bool {
         self.tolerations.iter().any(|t| t.tolerates(taint))
     }
@@ -31,7 +31,7 @@ impl Constraints {
             .find(|t| !self.tolerates(t))
     }
 
-    /// How many taints would rather keep the pods off the node.
+    /// How many taints with the effect PreferNoSchedule the pods do not tolerate.
     pub(crate) fn discouraged_by(&self, taints: &[Taint]) -> usize {
         taints
             .iter()
@@ -55,7 +55,7 @@ impl Constraints {
             .map(|(key, value)| (key.as_str(), value.as_str()))
     }
 
-    /// True where a node's own name may matter, and not what it is alone.
+    /// True if the result may depend on the node's own name.
     pub(crate) fn name_nodes(&self) -> bool {
         let required = self.required.iter().chain(self.volumes.iter().flatten());
         let mut terms = required.chain(self.preferred.iter().map(|p| &p.term));
@@ -101,7 +101,8 @@ impl Toleration {
             (Some(key), TolerationOperator::Equal) => {
                 *key == taint.key && self.value == taint.value
             }
-            // Invalid in Kubernetes: what names neither key nor Exists tolerates nothing.
+            // Invalid in Kubernetes: a toleration without a key and without Exists tolerates
+            // nothing.
             (None, TolerationOperator::Equal) => false,
         }
     }

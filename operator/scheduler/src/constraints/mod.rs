@@ -1,4 +1,4 @@
-//! What a pod asks of its node besides room.
+//! Constraints of pods on their node, besides resources.
 
 mod matching;
 
@@ -17,18 +17,18 @@ pub struct Constraints {
     pub required: Vec<NodeSelectorTerm>,
     /// Preferred node affinity: the weights of the terms that match are added up.
     pub preferred: Vec<Preference>,
-    /// Taints that do not keep the pods away.
+    /// Taints that the pods tolerate.
     pub tolerations: Vec<Toleration>,
-    /// Required node affinity of each volume that the pods mount: of each one of
-    /// the terms must match. No volumes: no requirement.
+    /// Required node affinity of each volume that the pods mount: one of the terms of each volume
+    /// must match. No volumes: no requirement.
     pub volumes: Vec<Vec<NodeSelectorTerm>>,
-    /// Where required anti-affinity of other pods keeps them out.
+    /// Nodes that required anti-affinity of other pods forbids.
     pub kept_out: BTreeSet<LabelDomain>,
 }
 
 impl Constraints {
-    /// Keeps the pods to nodes that bear these labels, beside all that the pods ask for
-    /// themselves. Where the pods' node selector asks for another value, no node is left.
+    /// Keeps the pods to nodes with these labels, in addition to their own constraints. No node is
+    /// left if the pods' node selector asks for another value.
     pub fn narrow_to(&mut self, labels: &BTreeMap<String, String>) {
         for (key, value) in labels {
             let own = self.node_selector.entry(key.clone());
@@ -40,7 +40,7 @@ impl Constraints {
     }
 }
 
-/// The nodes that bear a label with a value.
+/// The nodes that have a label with a value.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct LabelDomain {
     /// The label.
@@ -53,19 +53,19 @@ pub struct LabelDomain {
 /// any matches nothing, as in Kubernetes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct NodeSelectorTerm {
-    /// On the node's labels.
+    /// On labels of the node.
     pub match_expressions: Vec<Expression>,
-    /// On the node's fields. There is one, `metadata.name`; an expression on
-    /// another matches nothing.
+    /// On fields of the node. The only field is `metadata.name`; an expression on any other field
+    /// matches nothing.
     pub match_fields: Vec<Expression>,
 }
 
-/// A term that is wished for.
+/// A preferred term of node affinity.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Preference {
-    /// How much, 1 to 100.
+    /// Weight, 1 to 100.
     pub weight: i32,
-    /// What for.
+    /// The term.
     pub term: NodeSelectorTerm,
 }
 
@@ -74,30 +74,30 @@ pub struct Preference {
 pub struct Expression {
     /// The label or field.
     pub key: String,
-    /// How it is compared.
+    /// How the label or field is compared.
     pub operator: Operator,
-    /// What it is compared with. For Gt and Lt one integer.
+    /// Values to compare with; for Gt and Lt one integer.
     pub values: Vec<String>,
 }
 
 /// How a label or field is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Operator {
-    /// It is there and one of the values.
+    /// The key exists and has one of the values.
     In,
-    /// It is not there, or none of the values.
+    /// The key does not exist, or has none of the values.
     NotIn,
-    /// It is there.
+    /// The key exists.
     Exists,
-    /// It is not there.
+    /// The key does not exist.
     DoesNotExist,
-    /// It is an integer greater than the value.
+    /// The value is an integer greater than the given one.
     Gt,
-    /// It is an integer less than the value.
+    /// The value is an integer less than the given one.
     Lt,
 }
 
-/// Taints that do not keep a pod away.
+/// Taints that a pod tolerates.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Toleration {
     /// The taint's key. None, with Exists: every key.
@@ -115,9 +115,9 @@ pub struct Toleration {
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 pub enum TolerationOperator {
-    /// Any value will do.
+    /// Any value matches.
     Exists,
-    /// The value is the toleration's: what Kubernetes takes where none is given.
+    /// The value must equal the toleration's. This is Kubernetes' default.
     #[default]
     Equal,
 }

@@ -1,4 +1,4 @@
-//! Names and demands kept once.
+//! Names, demands and constraints that are stored once.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -11,27 +11,27 @@ use crate::gang::{Gang, TaskGroup};
 use crate::ids::ResourceName;
 use crate::resources::Resources;
 
-/// Signatures that nobody uses are kept for a while: gangs come one after
-/// another with the same constraints.
+/// Unused signatures that are kept for a while, because gangs often come one after another with the
+/// same constraints.
 const UNUSED_SIGNATURES: usize = 64;
 
 /// Every name, demand and signature that is in use.
 #[derive(Debug)]
 pub(crate) struct Catalog {
     resources: Interner<ResourceName>,
-    /// Each has one use that is never given back.
+    /// Each pinned resource has one use that is never released.
     pinned: BTreeSet<ResourceIdx>,
     demands: Interner<Vec<(ResourceIdx, i64)>>,
-    /// The last request that was interned: pods mostly come after others like them.
+    /// The last request that was interned: pods usually follow others with the same request.
     last: Option<(Resources, DemandIdx)>,
     constraints: Interner<Constraints>,
     signatures: Vec<Option<Signature>>,
-    /// Each holds one use of its constraints.
+    /// Each entry holds one use of its constraints.
     unused: VecDeque<SignatureIdx>,
     traits: Traits,
     cpu: ResourceIdx,
     pods: ResourceIdx,
-    /// Resources that count thousandths of a device, and the device.
+    /// Resources that count thousandths of a device, with the device.
     shares: Vec<(ResourceIdx, ResourceIdx)>,
 }
 
@@ -67,8 +67,8 @@ impl Catalog {
         self.pods
     }
 
-    /// The index of a resource, which stays its own from now on: for those
-    /// that administrators name, on nodes and in queues.
+    /// The index of a resource, which is never reused: for resources that administrators name, on
+    /// nodes and in queues.
     pub(crate) fn pin(&mut self, resource: &ResourceName) -> ResourceIdx {
         let (at, _) = self.resources.acquire(resource.clone());
         let index = ResourceIdx::of(at);
@@ -85,8 +85,8 @@ impl Catalog {
         }
     }
 
-    /// Resources that count thousandths of a device, and the device, in the
-    /// order in which they were first asked for.
+    /// Resources that count thousandths of a device, with the device, in the order in which they
+    /// were first requested.
     pub(crate) fn shares(&self) -> &[(ResourceIdx, ResourceIdx)] {
         &self.shares
     }
@@ -103,14 +103,14 @@ impl Catalog {
             .map_or_else(|| ResourceName::new(""), |name| (**name).clone())
     }
 
-    /// True where a resource is a device.
+    /// True if a resource is a device.
     pub(crate) fn is_device(&self, resource: ResourceIdx) -> bool {
         self.resources
             .get(resource.at())
             .is_some_and(|name| name.is_device())
     }
 
-    /// Interns what one pod needs: its request, and 1 of `pods`.
+    /// Interns the demand of one pod: its request, plus 1 of `pods`.
     pub(crate) fn acquire_demand(&mut self, request: &Resources) -> DemandIdx {
         if let Some((last, demand)) = &self.last
             && last == request
@@ -143,14 +143,14 @@ impl Catalog {
         DemandIdx::of(at)
     }
 
-    /// One use more of a demand that is in use.
+    /// Adds a use of a demand that is in use.
     pub(crate) fn retain_demand(&mut self, demand: DemandIdx) {
         self.demands.retain(demand.at());
     }
 
     pub(crate) fn release_demand(&mut self, demand: DemandIdx) {
         if let Some(demand) = self.demands.release(demand.at()) {
-            // Its number is another's from now on.
+            // The number may be reused from now on.
             self.last = None;
             self.release_resources(&demand);
         }
@@ -164,7 +164,7 @@ impl Catalog {
         }
     }
 
-    /// What a demand is.
+    /// The amounts of a demand.
     pub(crate) fn demand(&self, demand: DemandIdx) -> Arc<Vec<(ResourceIdx, i64)>> {
         self.demands
             .get(demand.at())
@@ -198,13 +198,13 @@ impl Catalog {
         }
     }
 
-    /// One use more of a demand and of constraints that are in use.
+    /// Adds a use of a demand and of constraints that are in use.
     pub(crate) fn retain(&mut self, demand: DemandIdx, signature: SignatureIdx) {
         self.retain_demand(demand);
         self.constraints.retain(signature.at());
     }
 
-    /// One use less of both.
+    /// Releases a use of both.
     pub(crate) fn release(&mut self, demand: DemandIdx, signature: SignatureIdx) {
         self.release_demand(demand);
         self.release_signature(signature);
@@ -215,7 +215,7 @@ impl Catalog {
         self.acquire_signature(constraints)
     }
 
-    /// The shape of a gang. To be released.
+    /// The shape of a gang. The caller must release it.
     pub(crate) fn acquire_shape(&mut self, gang: &Gang) -> Shape {
         let groups = gang.groups.iter().map(|g| self.acquire_group(g)).collect();
         let mut excluded = gang.excluded_nodes.clone();
@@ -224,7 +224,7 @@ impl Catalog {
         Shape::new(groups, excluded, gang.topology.clone())
     }
 
-    /// One owner more of a shape that has one.
+    /// Adds an owner of a shape that has one.
     pub(crate) fn retain_shape(&mut self, shape: &Shape) {
         for group in &shape.groups {
             self.retain(group.demand_idx, group.signature);
@@ -275,8 +275,8 @@ impl Catalog {
     }
 
     fn release_signature(&mut self, signature: SignatureIdx) {
-        // The use is not given back but handed to the list of the unused; what
-        // is used again meanwhile merely has one use more until it leaves the list.
+        // The use is not released but moved to the list of unused signatures. A signature that is
+        // used again meanwhile just has one more use until it leaves the list.
         self.unused.push_back(signature);
         if self.unused.len() > UNUSED_SIGNATURES
             && let Some(oldest) = self.unused.pop_front()

@@ -1,5 +1,5 @@
-//! Nodes grouped by what is free on them, brought up to date when asked: a node
-//! that changes a hundred times between two placements is sorted once.
+//! Nodes grouped by their free capacity. Classes are updated on demand, so a node that changes a
+//! hundred times between two placements is sorted once.
 
 use std::sync::Arc;
 
@@ -8,12 +8,12 @@ use rustc_hash::FxHashMap;
 use super::NodeIdx;
 use super::profile::{Members, Profile};
 
-/// Empty classes that may be left beside as many as are not, before all numbers
-/// are given anew.
+/// Empty classes that may exist, beyond as many as there are occupied ones, before all classes are
+/// numbered again.
 const KEPT: usize = 4_096;
 
-/// A class: its profile never changes, its members do. One that has lost its
-/// last member stays, for nodes that come to be like that again.
+/// A class of nodes: its profile never changes, its members do. An empty class stays, for nodes
+/// that get its profile again.
 #[derive(Debug)]
 pub(crate) struct Class {
     pub(crate) profile: Arc<Profile>,
@@ -21,7 +21,7 @@ pub(crate) struct Class {
     pub(crate) members: Members,
 }
 
-/// All classes. The number of a class is its own until the age changes.
+/// All classes. The number of a class is stable until the age changes.
 #[derive(Debug, Default)]
 pub(crate) struct Classes {
     numbers: FxHashMap<Arc<Profile>, usize>,
@@ -32,12 +32,12 @@ pub(crate) struct Classes {
 }
 
 impl Classes {
-    /// Counts how often all numbers have been given anew.
+    /// How often all classes have been numbered again.
     pub(crate) fn age(&self) -> u64 {
         self.age
     }
 
-    /// Those numbered from there on, some of them without members.
+    /// The classes from this number on, including empty ones.
     pub(crate) fn from(&self, number: usize) -> impl Iterator<Item = (usize, &Class)> {
         (number..).zip(self.classes.get(number..).unwrap_or(&[]))
     }
@@ -63,12 +63,12 @@ impl Classes {
         };
     }
 
-    /// True where so many classes are empty that the numbers should be given anew.
+    /// True if so many classes are empty that they should be numbered again.
     pub(crate) fn is_sparse(&self) -> bool {
         self.classes.len() > self.occupied.saturating_mul(2).saturating_add(KEPT)
     }
 
-    /// Puts a node where it belongs; takes it out where there is no profile.
+    /// Moves a node to the class of its profile; removes it if there is no profile.
     pub(crate) fn put(&mut self, node: NodeIdx, rank: u32, profile: Option<Profile>) {
         let next = profile.map(|p| self.number(p));
         if self.of.len() <= node.at() {

@@ -1,16 +1,15 @@
-//! Numbers, found by the names of what they are of.
+//! A table from names to numbers.
 
 use std::hash::{BuildHasher, RandomState};
 
-/// A table from names to numbers of values that are kept elsewhere, names and all:
-/// 8 bytes a place. It never looks at a name but to tell two of one hash apart, so
-/// that it grows without waiting for each name in memory. The standard hasher,
-/// since users choose the names.
+/// A table from names to numbers of values that are stored elsewhere together with their names: 8
+/// bytes per place. It reads a name only to compare two with the same hash, so growing does not
+/// touch the names in memory. It uses the standard hasher because users choose the names.
 #[derive(Debug, Default)]
 pub(crate) struct Index {
     hasher: RandomState,
-    /// As many as a power of two, a quarter of them vacant at least: each entry at
-    /// the place that its hash says, or with no vacant place between.
+    /// The length is a power of two, and at least a quarter of the places are vacant. Each entry is
+    /// at the place of its hash, or behind it with no vacant place between.
     places: Vec<Option<Entry>>,
     used: usize,
 }
@@ -18,7 +17,8 @@ pub(crate) struct Index {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Entry {
     hash: u32,
-    /// Less than `u32::MAX`, plus one: so that a vacant place takes no room of its own.
+    /// The number plus one, so that a vacant place needs no extra space. The number is less than
+    /// `u32::MAX`.
     number: std::num::NonZeroU32,
 }
 
@@ -29,7 +29,7 @@ impl Entry {
 }
 
 impl Index {
-    /// The number of the value with that name; `is` tells whether a value has it.
+    /// The number of the value with that name; `is` tells if a value has the name.
     pub(crate) fn find(&self, name: &str, is: impl Fn(u32) -> bool) -> Option<u32> {
         let hash = self.hash(name);
         let at = self.place_of(hash, is)?;
@@ -47,14 +47,14 @@ impl Index {
         self.used = self.used.saturating_add(1);
     }
 
-    /// Takes a number and its name out.
+    /// Removes a number and its name.
     pub(crate) fn remove(&mut self, name: &str, number: u32) {
         let hash = self.hash(name);
         let Some(mut vacant) = self.place_of(hash, |n| n == number) else {
             return;
         };
         self.used = self.used.saturating_sub(1);
-        // Those behind it move up, where the vacant place would keep them from being found.
+        // Entries behind it move up if the vacant place would keep them from being found.
         let mut next = vacant;
         loop {
             self.set(vacant, None);
@@ -73,7 +73,7 @@ impl Index {
         }
     }
 
-    /// The value with that name has another number now.
+    /// The value with that name has a new number.
     pub(crate) fn renumber(&mut self, name: &str, before: u32, now: u32) {
         let hash = self.hash(name);
         if let Some(at) = self.place_of(hash, |n| n == before) {
@@ -124,7 +124,7 @@ impl Index {
         }
     }
 
-    /// The place that a hash says.
+    /// The place of a hash.
     fn home(&self, hash: u32) -> usize {
         hash as usize & self.mask()
     }
@@ -133,7 +133,7 @@ impl Index {
         at.wrapping_add(1) & self.mask()
     }
 
-    /// How many steps it is from one place to another.
+    /// The number of steps from one place to another.
     fn distance(&self, from: usize, to: usize) -> usize {
         to.wrapping_sub(from) & self.mask()
     }
@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// It answers as a map does, whatever comes, goes and moves.
+        /// The index answers as a map does, whatever is inserted, removed and renumbered.
         #[test]
         fn names_are_found_while_they_are_there(
             steps in prop::collection::vec((0..60_u32, 0..4_u8), 0..400)

@@ -1,4 +1,4 @@
-//! Equal values kept once, for as long as someone uses them.
+//! Equal values stored once, for as long as they are in use.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::Slots;
 
-/// Values by number, counted by use. The standard hasher, since users choose
+/// Values by number, with a count of their uses. It uses the standard hasher because users choose
 /// the values.
 #[derive(Debug)]
 pub(crate) struct Interner<T> {
@@ -24,7 +24,7 @@ impl<T> Default for Interner<T> {
 }
 
 impl<T: Hash + Eq> Interner<T> {
-    /// The number of a value; one use more. Says whether it is new.
+    /// Adds a use of a value, and returns its number. Returns true if the value is new.
     pub(crate) fn acquire(&mut self, value: T) -> (usize, bool) {
         if let Some(&at) = self.numbers.get(&value) {
             if let Some((_, uses)) = self.values.get_mut(at) {
@@ -38,14 +38,14 @@ impl<T: Hash + Eq> Interner<T> {
         (at, true)
     }
 
-    /// One use more of a value that is in use.
+    /// Adds a use of a value that is in use.
     pub(crate) fn retain(&mut self, at: usize) {
         if let Some((_, uses)) = self.values.get_mut(at) {
             *uses = uses.saturating_add(1);
         }
     }
 
-    /// One use less. Gives the value back when that was the last.
+    /// Releases a use. Returns the value if that was the last.
     pub(crate) fn release(&mut self, at: usize) -> Option<Arc<T>> {
         let (_, uses) = self.values.get_mut(at)?;
         *uses = uses.saturating_sub(1);

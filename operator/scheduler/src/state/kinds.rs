@@ -1,10 +1,10 @@
-//! Nodes by what they have: mostly there are few kinds, however many nodes.
+//! Nodes by capacity: there are usually few kinds, however many nodes.
 
 use super::NodeIdx;
 use super::interner::Interner;
 use super::profile::Profile;
 
-/// The kind of every node that is there.
+/// The kind of every existing node.
 #[derive(Debug, Default)]
 pub(crate) struct Kinds {
     profiles: Interner<Profile>,
@@ -18,17 +18,17 @@ impl Kinds {
         *self.of.get(node.at())?
     }
 
-    /// A kind, as a node of it is when it is empty.
+    /// The profile of an empty node of a kind.
     pub(crate) fn get(&self, kind: usize) -> Option<&Profile> {
         self.profiles.get(kind).map(|profile| &**profile)
     }
 
-    /// Counts the changes: numbers are used again.
+    /// Counts the changes, because numbers are reused.
     pub(crate) fn version(&self) -> u64 {
         self.version
     }
 
-    /// A node is of this kind now; of none where it is not there.
+    /// Sets the kind of a node; None if the node does not exist.
     pub(crate) fn put(&mut self, node: NodeIdx, empty: Option<Profile>) {
         let next = empty.map(|profile| self.profiles.acquire(profile).0);
         if self.of.len() <= node.at() {

@@ -1,10 +1,9 @@
-//! Labels of nodes. A cluster has many of them and few that differ, so that each
-//! text is kept once.
+//! Labels of nodes. A cluster has many labels and few distinct texts, so each text is stored once.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-/// What bears labels.
+/// A set of labels.
 pub(crate) trait Labelled {
     /// The value of a label.
     fn label(&self, key: &str) -> Option<&str>;
@@ -43,17 +42,17 @@ impl Labelled for Labels {
     }
 }
 
-/// Every text that a label has as its key or value, and some that none has any more.
-/// The standard hasher, since users choose them.
+/// Every text that a label has as its key or value, and some that are no longer used. It uses the
+/// standard hasher because users choose the texts.
 #[derive(Debug, Default)]
 pub(crate) struct Words {
     known: HashSet<Arc<str>>,
-    /// How many there were when those without a label were last dropped.
+    /// How many texts there were when unused ones were last dropped.
     kept: usize,
 }
 
 impl Words {
-    /// Labels whose texts are kept once.
+    /// Labels whose texts are stored once.
     pub(crate) fn labels(&mut self, labels: BTreeMap<String, String>) -> Labels {
         if self.known.len() > self.kept.saturating_mul(2).saturating_add(1_024) {
             self.known.retain(|word| Arc::strong_count(word) > 1);

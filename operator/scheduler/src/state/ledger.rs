@@ -1,13 +1,13 @@
-//! What nodes have and what is used of it: a column a resource, a row a node.
+//! Capacity and usage of nodes: one column per resource, one row per node.
 
 use std::collections::BTreeMap;
 
 use super::{NodeIdx, ResourceIdx};
 
-/// The columns. A column exists for resources that a node has advertised; what
-/// pods use of others (they may name what they like) is kept in `spill`, and so
-/// is what a sum has beyond 64 bits. So nothing wraps, everything can be taken
-/// back exactly, and a pod cannot make a column for a hundred thousand nodes.
+/// The columns. A column exists for each resource that a node has advertised. Usage of other
+/// resources, which pods may name freely, is kept in `spill`, and so is the part of a sum beyond 64
+/// bits. So nothing wraps, every charge can be undone exactly, and a pod cannot create a column for
+/// a hundred thousand nodes.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ledger {
     columns: Vec<Option<Column>>,
@@ -28,7 +28,7 @@ pub(crate) struct Column {
 struct Sums {
     /// By all pods.
     used: i128,
-    /// By pods of gangs that have their place.
+    /// By pods of placed gangs.
     held: i128,
 }
 
@@ -40,7 +40,7 @@ fn cell(cells: &[i64], node: NodeIdx) -> i64 {
     cells.get(node.at()).copied().unwrap_or(0)
 }
 
-/// Moves into the cell what it can take of the sum; returns the rest.
+/// Stores as much of the sum in the cell as fits, and returns the rest.
 fn store(cells: &mut [i64], node: NodeIdx, sum: i128) -> i128 {
     let Some(cell) = cells.get_mut(node.at()) else {
         return sum;
@@ -54,12 +54,12 @@ impl Column {
         cell(&self.allocatable, node)
     }
 
-    /// What is free; negative where the node shrank below what is used.
+    /// Free capacity; negative if the node shrank below its usage.
     pub(crate) fn free(&self, node: NodeIdx) -> i64 {
         cell(&self.allocatable, node).saturating_sub(cell(&self.used, node))
     }
 
-    /// What the nodes have together.
+    /// The capacity of all nodes together.
     pub(crate) fn total(&self) -> i128 {
         self.total
     }
@@ -72,7 +72,7 @@ impl Column {
 }
 
 impl Ledger {
-    /// Makes room for so many nodes.
+    /// Makes room for this many nodes.
     pub(crate) fn grow(&mut self, nodes: usize) {
         self.nodes = nodes;
         for column in self.columns.iter_mut().flatten() {
@@ -84,7 +84,7 @@ impl Ledger {
         self.columns.get(resource.at())?.as_ref()
     }
 
-    /// What all nodes have together, by resource.
+    /// The capacity of all nodes together, by resource.
     pub(crate) fn totals(&self) -> impl Iterator<Item = (ResourceIdx, i128)> {
         let columns = self.columns.iter().enumerate();
         columns.filter_map(|(at, column)| Some((ResourceIdx::of(at), column.as_ref()?.total())))
@@ -101,13 +101,13 @@ impl Ledger {
         )
     }
 
-    /// What pods of placed gangs hold, and what other pods use.
+    /// Usage by pods of placed gangs, and by other pods.
     pub(crate) fn held(&self, resource: ResourceIdx, node: NodeIdx) -> (i128, i128) {
         let sums = self.sums(resource, node);
         (sums.held, sums.used.saturating_sub(sums.held))
     }
 
-    /// Sets what a node has; makes the column where it is the first to have any.
+    /// Sets the capacity of a node; creates the column for the first node that has any.
     pub(crate) fn set_allocatable(&mut self, resource: ResourceIdx, node: NodeIdx, amount: i64) {
         if amount != 0 {
             self.open(resource);
@@ -124,7 +124,7 @@ impl Ledger {
         }
     }
 
-    /// Adds to what is used, and to what of it placed gangs hold.
+    /// Adds to the usage, and to the part of it that placed gangs hold.
     pub(crate) fn add(&mut self, resource: ResourceIdx, node: NodeIdx, used: i128, held: i128) {
         let before = self.sums(resource, node);
         self.put(

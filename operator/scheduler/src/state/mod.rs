@@ -1,4 +1,4 @@
-//! The live state: arrays over interned names. Nothing in here decides anything.
+//! The live state: arrays over interned names. No decisions are made in here.
 
 mod catalog;
 mod classes;
@@ -62,7 +62,7 @@ indexes! {
     NodeIdx;
     /// A resource.
     ResourceIdx;
-    /// What one pod needs.
+    /// The demand of one pod.
     DemandIdx;
     /// Constraints.
     SignatureIdx;

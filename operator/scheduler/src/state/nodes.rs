@@ -1,4 +1,4 @@
-//! Nodes: what they are, what they have, what is used of it.
+//! Nodes: properties, capacity and usage.
 
 mod charging;
 mod domains;
@@ -22,7 +22,7 @@ use super::{Catalog, NodeIdx, ResourceIdx, SignatureIdx};
 use crate::ids::NodeName;
 use crate::node::{Node, Taint};
 
-/// What constraints look at.
+/// The properties of a node that constraints depend on.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Facts {
     pub(crate) labels: Labels,
@@ -32,14 +32,14 @@ pub(crate) struct Facts {
     pub(crate) unhealthy: Option<String>,
 }
 
-/// A node, or the name of one that is not there (any more) while pods are on it.
+/// A node, or the name of one that does not exist (any more) while pods are on it.
 #[derive(Debug)]
 struct Entry {
     name: NodeName,
     facts: Option<Facts>,
-    /// What it has some of.
+    /// The resources that it lists.
     offers: SmallVec<[ResourceIdx; 4]>,
-    /// Pods and plans that name it.
+    /// How many pods and plans name it.
     holds: u32,
     /// The version in which its facts last changed.
     changed: u64,
@@ -50,7 +50,7 @@ struct Entry {
 /// All nodes.
 #[derive(Debug, Default)]
 pub(crate) struct Nodes {
-    /// In the order of names; who looks for one asks `index`.
+    /// Ordered by name. Lookups use `index`.
     by_name: BTreeMap<NodeName, NodeIdx>,
     index: Index,
     entries: Vec<Entry>,
@@ -64,21 +64,21 @@ pub(crate) struct Nodes {
     cpu: Option<ResourceIdx>,
     shares: Shares,
     kinds: Kinds,
-    /// As of when they were last sorted.
+    /// The classes as of the last sort.
     classes: Classes,
-    /// The signatures that classes tell apart.
+    /// The signatures that classes distinguish.
     lenses: Vec<SignatureIdx>,
     /// Nodes that have changed since they were last sorted.
     stale: Vec<NodeIdx>,
-    /// Each node's place in the order of names.
+    /// Each node's position by name.
     ranks: Vec<u32>,
-    /// Nodes have come: ranks and classes are to be made anew.
+    /// Nodes have come, so ranks and classes must be rebuilt.
     unranked: bool,
     domains: Domains,
 }
 
 impl Nodes {
-    /// Takes a node as it is now. Says whether anything changed.
+    /// Adds or replaces a node. Returns true if that changes anything.
     pub(crate) fn apply(&mut self, node: Node, catalog: &mut Catalog) -> bool {
         let at = self.find_or_insert(&node.name);
         let facts = Facts {
@@ -104,7 +104,7 @@ impl Nodes {
         changed
     }
 
-    /// Forgets a node. What runs on it is remembered until it is gone too.
+    /// Removes a node. Its usage stays until its pods are gone too.
     pub(crate) fn delete(&mut self, name: &NodeName) -> bool {
         let Some(at) = self.find(name) else {
             return false;
@@ -116,14 +116,14 @@ impl Nodes {
         changed
     }
 
-    /// Keeps the node's index for as long as it is not unheld.
+    /// Keeps the node's index until the hold is given up.
     pub(crate) fn hold(&mut self, name: &NodeName) -> NodeIdx {
         let at = self.find_or_insert(name);
         self.hold_again(at);
         at
     }
 
-    /// One hold more of a node that is held or there.
+    /// Adds a hold of a node that is held or exists.
     pub(crate) fn hold_again(&mut self, at: NodeIdx) {
         if let Some(entry) = self.entries.get_mut(at.at()) {
             entry.holds = entry.holds.saturating_add(1);
@@ -153,25 +153,24 @@ impl Nodes {
         self.entries.get(at.at()).map_or(&NOWHERE, |e| &e.name)
     }
 
-    /// Its place in the order of names, among nodes that were there when
-    /// [`Nodes::rank`] was last called.
+    /// Its position by name among the nodes that existed when [`Nodes::rank`] was last called.
     pub(crate) fn rank_of(&self, at: NodeIdx) -> u32 {
         self.ranks.get(at.at()).copied().unwrap_or(u32::MAX)
     }
 
-    /// None where the node is not there.
+    /// The properties of a node. None if the node does not exist.
     pub(crate) fn facts(&self, at: NodeIdx) -> Option<&Facts> {
         self.entries.get(at.at())?.facts.as_ref()
     }
 
-    /// Nodes that are there, by name.
+    /// Existing nodes, by name.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (NodeIdx, &Facts)> {
         self.by_name
             .values()
             .filter_map(|at| self.facts(*at).map(|facts| (*at, facts)))
     }
 
-    /// How many nodes are there.
+    /// The number of existing nodes.
     pub(crate) fn present(&self) -> u32 {
         self.present
     }
@@ -181,12 +180,12 @@ impl Nodes {
         self.entries.len()
     }
 
-    /// Counts the changes of facts.
+    /// Counts the changes of node properties.
     pub(crate) fn version(&self) -> u64 {
         self.version
     }
 
-    /// Nodes whose facts have changed since.
+    /// Nodes whose properties have changed since that version.
     pub(crate) fn changed_since(&self, version: u64) -> impl Iterator<Item = NodeIdx> {
         (0_usize..)
             .zip(&self.entries)
@@ -194,7 +193,7 @@ impl Nodes {
             .map(|(at, _)| NodeIdx::of(at))
     }
 
-    /// What all nodes have together, of each resource that any has had some of.
+    /// The capacity of all nodes together, for each resource that any node has had.
     pub(crate) fn totals(&self) -> impl Iterator<Item = (ResourceIdx, i128)> {
         self.ledger.totals()
     }
@@ -211,17 +210,17 @@ impl Nodes {
         self.ledger.free(resource, at)
     }
 
-    /// What placed gangs hold, and what other pods use.
+    /// Usage by placed gangs, and by other pods.
     pub(crate) fn held(&self, resource: ResourceIdx, at: NodeIdx) -> (i128, i128) {
         self.ledger.held(resource, at)
     }
 
-    /// What the node has some of.
+    /// The resources that the node lists.
     pub(crate) fn offers(&self, at: NodeIdx) -> &[ResourceIdx] {
         self.entries.get(at.at()).map_or(&[], |e| &e.offers)
     }
 
-    /// What kinds of nodes are there.
+    /// The kinds of the existing nodes.
     pub(crate) fn kinds(&self) -> &Kinds {
         &self.kinds
     }
@@ -240,7 +239,7 @@ impl Nodes {
             facts: None,
             offers: SmallVec::new(),
             holds: 0,
-            // Whoever has seen a former node in this place must look again.
+            // A signature that has seen a former node at this index must look again.
             changed: self.version,
             stale: false,
         };
@@ -301,7 +300,7 @@ impl Nodes {
     fn set_offers(&mut self, at: NodeIdx, offers: &[(ResourceIdx, i64)]) -> bool {
         let before = self.offers(at).to_vec();
         let now: SmallVec<[ResourceIdx; 4]> = offers.iter().map(|(r, _)| *r).collect();
-        // What is listed with 0 from now on says something too.
+        // A resource that is newly listed with 0 counts as a change too.
         let mut changed = before != *now;
         for resource in before.iter().filter(|r| !now.contains(r)) {
             self.ledger.set_allocatable(*resource, at, 0);

@@ -1,4 +1,4 @@
-//! Pods that have been seen.
+//! The known pods.
 
 use super::index::Index;
 use super::{DemandIdx, NodeIdx};
@@ -9,12 +9,12 @@ use crate::ids::PodKey;
 pub(crate) struct Pod {
     pub(crate) node: NodeIdx,
     pub(crate) demand: DemandIdx,
-    /// It is one of a gang that has its place.
+    /// It belongs to a placed gang.
     pub(crate) held: bool,
 }
 
-/// All pods, by name: side by side in no order, since a table of them would hold
-/// half as many again vacant places.
+/// All pods by name. They are stored without gaps and in no order, because a hash table would have
+/// half as many vacant places again.
 #[derive(Debug, Default)]
 pub(crate) struct Pods {
     pods: Vec<(PodKey, Pod)>,
@@ -41,7 +41,7 @@ impl Pods {
         self.pods.get_mut(at).map(|(_, pod)| pod)
     }
 
-    /// Adds a pod, or puts it in the place of the one of its name.
+    /// Adds a pod, or replaces the one of the same name.
     pub(crate) fn insert(&mut self, key: PodKey, pod: Pod) {
         if let Some(before) = self.get_mut(&key) {
             *before = pod;
@@ -64,7 +64,7 @@ impl Pods {
         Some(pod)
     }
 
-    /// In no order.
+    /// All pods, in no order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&PodKey, &Pod)> {
         self.pods.iter().map(|(key, pod)| (key, pod))
     }

@@ -1,5 +1,5 @@
-//! What is free on a node, as a value: nodes with equal profiles are as good as
-//! each other for every pod.
+//! The free capacity of a node as a value: nodes with equal profiles are equally good for every
+//! pod.
 
 use smallvec::SmallVec;
 
@@ -15,7 +15,7 @@ pub(crate) fn fraction(part: i64, whole: i64) -> u32 {
     u32::try_from(fraction).unwrap_or(u32::MAX)
 }
 
-/// What one pod needs, apart from constraints.
+/// The demand of one pod, without constraints.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Needs {
     /// Counts and base units, none of them 0.
@@ -24,18 +24,18 @@ pub(crate) struct Needs {
     pub(crate) share: Option<(ResourceIdx, i64)>,
 }
 
-/// What is free on a node.
+/// The free capacity of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Profile {
-    /// By index of the resource; of devices those that nobody has a share of.
+    /// By index of the resource. For devices: those that no pod has a share of.
     free: SmallVec<[i64; 8]>,
-    /// What is left of devices that are shared, in thousandths, the least first.
+    /// The free part of shared devices, in thousandths, the smallest first.
     open: SmallVec<[(ResourceIdx, i64); 0]>,
     /// All cores of the node, in thousandths.
     cores: i64,
     /// It has devices, free or not.
     devices: bool,
-    /// Which signatures of typical tasks it meets, a bit each.
+    /// The signatures of typical tasks that the node meets, one bit each.
     pub(crate) meets: u128,
 }
 
@@ -48,7 +48,7 @@ impl Profile {
         }
     }
 
-    /// Says how much is free of a resource.
+    /// Sets how much is free of a resource.
     pub(crate) fn set(&mut self, resource: ResourceIdx, free: i64) {
         if self.free.len() <= resource.at() {
             self.free.resize(resource.at().saturating_add(1), 0);
@@ -64,12 +64,12 @@ impl Profile {
         self.open.sort_unstable();
     }
 
-    /// What is free of a resource.
+    /// The free amount of a resource.
     pub(crate) fn free(&self, resource: ResourceIdx) -> i64 {
         self.free.get(resource.at()).copied().unwrap_or(0)
     }
 
-    /// What is left of each shared device of a kind, the least first.
+    /// The free part of each shared device of a kind, the smallest first.
     pub(crate) fn open(&self, device: ResourceIdx) -> impl Iterator<Item = i64> {
         let of = move |open: &&(ResourceIdx, i64)| open.0 == device;
         self.open.iter().filter(of).map(|(_, left)| *left)
@@ -84,7 +84,7 @@ impl Profile {
         self.devices
     }
 
-    /// True where one pod fits.
+    /// True if one pod fits.
     pub(crate) fn holds(&self, needs: &Needs) -> bool {
         needs.amounts.iter().all(|(r, need)| self.free(*r) >= *need)
             && needs.share.is_none_or(|(device, share)| {
@@ -92,7 +92,7 @@ impl Profile {
             })
     }
 
-    /// How many pods fit, at most so many.
+    /// How many pods fit, at most `most`.
     pub(crate) fn fits(&self, needs: &Needs, most: u32) -> u32 {
         let mut pods = i64::from(most);
         for (resource, need) in &needs.amounts {
@@ -110,7 +110,7 @@ impl Profile {
         u32::try_from(pods).unwrap_or(0)
     }
 
-    /// The same with so many pods on it, of which there is room for all.
+    /// The profile with `pods` pods on it, all of which must fit.
     pub(crate) fn with(&self, needs: &Needs, pods: u32) -> Self {
         let mut after = self.clone();
         for (resource, need) in &needs.amounts {

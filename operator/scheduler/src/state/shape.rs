@@ -1,4 +1,4 @@
-//! A gang reduced to what placement looks at: numbers instead of names.
+//! A gang reduced to what placement depends on: numbers instead of names.
 
 use std::sync::Arc;
 
@@ -6,19 +6,19 @@ use super::{DemandIdx, ResourceIdx, SignatureIdx};
 use crate::ids::NodeName;
 use crate::topology::TopologyRequest;
 
-/// What one pod needs, by resource, the pod itself among it. Never 0.
+/// The demand of one pod, by resource, including 1 of `pods`. Amounts are never 0.
 pub(crate) type Demand = [(ResourceIdx, i64)];
 
-/// A gang's demand. Gangs of equal shape have equal answers.
+/// The demand of a gang. The engine answers the same for gangs of equal shape.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Shape {
-    /// In the order of the gang's.
+    /// In the order of the gang's groups.
     pub(crate) groups: Vec<GroupShape>,
     /// Sorted, each once.
     pub(crate) excluded: Vec<NodeName>,
-    /// How close all pods are to be.
+    /// The topology request of the gang.
     pub(crate) topology: Option<TopologyRequest>,
-    /// What all pods of all groups need, by resource. Never 0.
+    /// The demand of all pods of all groups, by resource. Amounts are never 0.
     pub(crate) total: Vec<(ResourceIdx, i128)>,
 }
 
@@ -27,20 +27,20 @@ pub(crate) struct Shape {
 pub(crate) struct GroupShape {
     /// Pods.
     pub(crate) count: u32,
-    /// What one needs.
+    /// The demand of one pod.
     pub(crate) demand: Arc<Vec<(ResourceIdx, i64)>>,
-    /// The same, interned.
+    /// The same demand, interned.
     pub(crate) demand_idx: DemandIdx,
     /// Its constraints.
     pub(crate) signature: SignatureIdx,
     /// The device that packing looks at first, if it needs any.
     pub(crate) device: Option<ResourceIdx>,
-    /// How close its pods are to be, within what the gang asks.
+    /// The topology request of the group, within that of the gang.
     pub(crate) topology: Option<TopologyRequest>,
 }
 
 impl GroupShape {
-    /// What one pod needs of a resource.
+    /// Units of one resource that a pod requests.
     pub(crate) fn need(&self, resource: ResourceIdx) -> i64 {
         self.demand
             .iter()
@@ -48,13 +48,13 @@ impl GroupShape {
             .map_or(0, |(_, need)| *need)
     }
 
-    /// True where as many pods need and accept the same.
+    /// True if the other group has as many pods with the same needs and constraints.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         let what = |group: &Self| (group.count, group.demand_idx, group.signature, group.device);
         what(self) == what(other)
     }
 
-    /// What all pods need, by resource.
+    /// The demand of all pods, by resource.
     fn total(&self) -> impl Iterator<Item = (ResourceIdx, i128)> {
         let count = i128::from(self.count);
         self.demand

@@ -1,6 +1,5 @@
-//! Devices that are shared: which thousandths of which device are taken. Only
-//! traces and simulation ask for shares, so that nothing is kept of nodes that
-//! never saw one.
+//! Shared devices: which thousandths of which device are in use. Only traces and simulation request
+//! shares, so nothing is stored for nodes without any.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +28,7 @@ impl Shares {
         self.kinds.len()
     }
 
-    /// From now on this resource counts thousandths of that device.
+    /// Makes `share` count thousandths of a device.
     pub(crate) fn add_kind(&mut self, share: ResourceIdx, device: ResourceIdx) {
         self.kinds.push((share, device));
     }
@@ -51,7 +50,7 @@ impl Shares {
         found.map(|(share, _)| *share)
     }
 
-    /// What is left of each shared device of a node.
+    /// The free part of each shared device of a node.
     pub(crate) fn open(&self, node: NodeIdx) -> impl Iterator<Item = (ResourceIdx, i64)> {
         let kinds = self.kinds.iter().map(|(_, device)| *device);
         kinds.flat_map(move |device| {
@@ -60,8 +59,8 @@ impl Shares {
         })
     }
 
-    /// Gives a share of the shared device that fits tightest. Says whether a
-    /// free device had to be opened for it.
+    /// Takes a share of the shared device that fits tightest. Returns true if a free device had to
+    /// be opened for it.
     pub(crate) fn take(&mut self, node: NodeIdx, device: ResourceIdx, share: i64) -> bool {
         let open = self.open.entry((node, device)).or_default();
         let fits = open.iter_mut().filter(|d| left(d) >= share);
@@ -73,10 +72,10 @@ impl Shares {
         true
     }
 
-    /// Takes a share back. Pods with equal shares are alike here, as they are in
-    /// Kubernetes, which does not say who has which device: the one on the device
-    /// that is used least is the one that goes. Says whether the device is free
-    /// now. What was merely tried is put back by [`Shares::restore`].
+    /// Gives a share back. Pods with equal shares are interchangeable here, because Kubernetes does
+    /// not report which pod has which device: the share on the least used device is removed.
+    /// Returns true if the device becomes free. Tentative changes are undone by [`Shares::restore`]
+    /// instead.
     pub(crate) fn give(&mut self, node: NodeIdx, device: ResourceIdx, share: i64) -> bool {
         let Some(open) = self.open.get_mut(&(node, device)) else {
             return false;
@@ -101,13 +100,13 @@ impl Shares {
         free
     }
 
-    /// The shared devices of a node as they are now, to be put back by
-    /// [`Shares::restore`]. None where it has none.
+    /// The shared devices of a node as they are now, to be put back by [`Shares::restore`]. None if
+    /// it has none.
     pub(crate) fn saved(&self, node: NodeIdx, device: ResourceIdx) -> Option<Vec<Vec<i64>>> {
         self.open.get(&(node, device)).cloned()
     }
 
-    /// Puts back what was saved. Says how many devices more are free than before.
+    /// Restores saved devices. Returns how many more devices are free than before.
     pub(crate) fn restore(
         &mut self,
         node: NodeIdx,

@@ -1,4 +1,4 @@
-//! Which nodes meet constraints, worked out once and then as nodes change.
+//! The nodes that meet constraints, computed once and then updated as nodes change.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use crate::node::{Taint, TaintEffect};
 /// The taint that Kubernetes puts on cordoned nodes (KEP-382).
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 
-/// How much a node is wanted, the least first: taints that would rather keep
-/// the pods away count more than any preference that it meets.
+/// The preference for a node, the most preferred first: discouraging taints count more than any
+/// preference that the node meets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Tier {
     discouraging: usize,
@@ -22,8 +22,8 @@ pub(crate) struct Tier {
 }
 
 impl Tier {
-    /// The sum over so many pods: of discouraging taints, and of the weights of the
-    /// preferences that the node meets.
+    /// The sum over `pods` pods: of discouraging taints, and of the weights of the preferences that
+    /// the node meets.
     pub(crate) fn of_pods(self, pods: u64) -> (u128, i128) {
         let discouraging = u128::try_from(self.discouraging).unwrap_or(u128::MAX);
         (
@@ -37,11 +37,11 @@ impl Tier {
 #[derive(Debug)]
 pub(crate) struct Signature {
     constraints: Arc<Constraints>,
-    /// The version of the nodes that has been looked at.
+    /// The version of the nodes that was last seen.
     seen: u64,
     feasible: FixedBitSet,
     tiers: Vec<Tier>,
-    /// Nodes whose tier is not the usual one.
+    /// The number of nodes whose tier is not the default.
     special: usize,
     /// How many of the feasible nodes are of each kind.
     kinds: Vec<(usize, u32)>,
@@ -66,32 +66,32 @@ impl Signature {
         &self.constraints
     }
 
-    /// True where the node is ready, well and meets the constraints.
+    /// True if the node is ready and healthy and meets the constraints.
     pub(crate) fn allows(&self, node: NodeIdx) -> bool {
         self.feasible.contains(node.at())
     }
 
-    /// All nodes that do.
+    /// All nodes that the constraints allow.
     pub(crate) fn nodes(&self) -> impl Iterator<Item = NodeIdx> {
         self.feasible.ones().map(NodeIdx::of)
     }
 
-    /// How much a node is wanted.
+    /// The preference for a node.
     pub(crate) fn tier(&self, node: NodeIdx) -> Tier {
         self.tiers.get(node.at()).copied().unwrap_or_default()
     }
 
-    /// True where some nodes are wanted more than others.
+    /// True if some nodes are preferred to others.
     pub(crate) fn has_tiers(&self) -> bool {
         self.special > 0
     }
 
-    /// Kinds of nodes with how many of those that do are of each, as last counted.
+    /// The kinds of the allowed nodes, with the number of nodes of each, as last counted.
     pub(crate) fn kinds(&self) -> impl Iterator<Item = (usize, u32)> {
         self.kinds.iter().copied()
     }
 
-    /// Counts the kinds of the nodes, where that is not known.
+    /// Counts the kinds of the allowed nodes, if they have changed.
     pub(crate) fn count_kinds(&mut self, nodes: &Nodes) {
         let now = (self.seen, nodes.kinds().version());
         if self.counted == now {
@@ -106,7 +106,7 @@ impl Signature {
         self.kinds = kinds.into_iter().collect();
     }
 
-    /// Looks at all nodes for the first time.
+    /// Finds the allowed nodes for the first time.
     fn find(&mut self, nodes: &Nodes, traits: &mut Traits) {
         let Found { feasible, wanted } = traits.find(&self.constraints, nodes);
         self.feasible = feasible;
@@ -130,7 +130,7 @@ impl Signature {
         self.seen = nodes.version();
     }
 
-    /// Looks at the nodes that have changed.
+    /// Checks the nodes that have changed.
     pub(crate) fn refresh(&mut self, nodes: &Nodes, traits: &mut Traits) {
         if self.seen == nodes.version() {
             return;
@@ -162,7 +162,7 @@ impl Signature {
     }
 }
 
-/// True where nothing but labels or its name may keep the pods off a node.
+/// True if only labels or the name of a node may still keep the pods off.
 pub(super) fn is_open(constraints: &Constraints, facts: &Facts) -> bool {
     facts.ready
         && facts.unhealthy.is_none()
@@ -170,7 +170,7 @@ pub(super) fn is_open(constraints: &Constraints, facts: &Facts) -> bool {
         && constraints.repelled_by(&facts.taints).is_none()
 }
 
-/// True where a cordon keeps the pods away.
+/// True if a cordon keeps the pods away.
 pub(crate) fn cordoned(constraints: &Constraints, facts: &Facts) -> bool {
     facts.unschedulable
         && !constraints.tolerates(&Taint {

@@ -1,6 +1,6 @@
-//! An array whose places are used again.
+//! An array whose places are reused.
 
-/// Values in numbered places. A number stays a value's own until it is removed.
+/// Values in numbered places. The number of a value stays the same until the value is removed.
 #[derive(Debug)]
 pub(crate) struct Slots<T> {
     slots: Vec<Option<T>>,

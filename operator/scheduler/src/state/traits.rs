@@ -1,5 +1,5 @@
-//! Nodes by what constraints look at: those that nobody has asked for before are
-//! answered by the few states and values that there are, and not node by node.
+//! Nodes by the properties that constraints depend on. New constraints are answered from the few
+//! distinct states and label values, not node by node.
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
@@ -11,13 +11,12 @@ use super::{Facts, NodeIdx, Nodes};
 use crate::constraints::{Constraints, Expression, NodeSelectorTerm, Operator};
 use crate::node::Taint;
 
-/// Keys of labels that are kept; the one that was not asked for longest goes first.
+/// Label keys that are kept at most; the least recently used one is dropped first.
 const KEYS: usize = 32;
-/// Values that may be kept beside as many as there are nodes, though no node has
-/// them any more.
+/// Values without nodes that may be kept, beyond as many as there are nodes.
 const UNUSED: usize = 1_024;
 
-/// Nodes by state, and by the value of each label that was lately asked for.
+/// Nodes by state, and by the value of each recently requested label.
 #[derive(Debug, Default)]
 pub(crate) struct Traits {
     states: Index<State>,
@@ -25,7 +24,7 @@ pub(crate) struct Traits {
     clock: u64,
 }
 
-/// What of a node matters to constraints beside labels and its name.
+/// The properties of a node that matter to constraints, besides labels and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct State {
     well: bool,
@@ -39,16 +38,16 @@ struct Key {
     used: u64,
 }
 
-/// Nodes by a value of which each has one or none.
+/// Nodes by a value; each node has one or none.
 #[derive(Debug)]
 struct Index<V> {
-    /// The version of the nodes that has been looked at.
+    /// The version of the nodes that was last seen.
     seen: u64,
     numbers: BTreeMap<V, u32>,
     /// By number, in order.
     nodes: Vec<Vec<NodeIdx>>,
     of: Vec<Option<u32>>,
-    /// Nodes that have one.
+    /// Nodes that have a value.
     bearers: FixedBitSet,
 }
 
@@ -65,7 +64,7 @@ impl<V> Default for Index<V> {
 }
 
 impl<V: Ord + Clone> Index<V> {
-    /// Nodes that have changed since it was last asked, all of them to be put.
+    /// Nodes that have changed since the last call. The caller must put all of them.
     fn changed<'n>(
         &mut self,
         nodes: &'n Nodes,
@@ -148,7 +147,7 @@ fn take(set: &mut FixedBitSet, nodes: &[NodeIdx]) {
 }
 
 impl Traits {
-    /// The nodes that meet constraints which name none.
+    /// The nodes that meet constraints which name no nodes.
     pub(super) fn find(&mut self, constraints: &Constraints, nodes: &Nodes) -> Found {
         self.look(nodes);
         let mut feasible = self.states.bearers.clone();
@@ -257,7 +256,7 @@ impl Traits {
             .iter()
             .map(|value| values.with(value.as_str()));
         match expression.operator {
-            // What is not listed need not be asked.
+            // Only the listed values are looked up.
             Operator::In => listed.for_each(|nodes| add(&mut matching, nodes)),
             Operator::NotIn => {
                 matching.union_with(&all);
@@ -279,6 +278,6 @@ impl Traits {
 /// The nodes that meet constraints.
 pub(super) struct Found {
     pub(super) feasible: FixedBitSet,
-    /// Taints that discourage, and the sum of preferences, where there are any.
+    /// Discouraging taints and the sum of preferences, for nodes that have any.
     pub(super) wanted: BTreeMap<NodeIdx, (usize, i64)>,
 }

@@ -1,4 +1,4 @@
-//! The nodes of a topology in a row, so that every domain is a stretch of it.
+//! The nodes of a topology in a row, in which every domain is a contiguous stretch.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -6,12 +6,12 @@ use std::sync::Arc;
 use super::tree::{Label, Path};
 use crate::state::NodeIdx;
 
-/// In no domain.
+/// The node is in no domain.
 const NONE: u32 = u32::MAX;
 
-/// All nodes that are there, in order of their labels from coarse to fine, those
-/// that lack a label after those that have it, then by name. Domains of each level
-/// are numbered in that order. It says nothing of what is free.
+/// All existing nodes, ordered by their labels from coarse to fine, nodes that lack a label after
+/// those that have it, then by name. Domains of each level are numbered in that order. Free
+/// capacity is not stored here.
 #[derive(Debug, Default)]
 pub(crate) struct Layout {
     nodes: Vec<NodeIdx>,
@@ -26,9 +26,9 @@ pub(crate) struct Layout {
 struct Numbers {
     /// By place in the row: the number of the domain.
     of: Vec<u32>,
-    /// Of each domain, where it begins, and one past its end.
+    /// Where each domain begins, and one past its end.
     stretches: Vec<(u32, u32)>,
-    /// Of each domain, the labels of a node in it.
+    /// The labels of one node of each domain.
     paths: Vec<Path>,
 }
 
@@ -67,12 +67,12 @@ impl Layout {
         &self.nodes
     }
 
-    /// The place of a node in the row; those that are not there come last.
+    /// The place of a node in the row; nodes that do not exist come last.
     pub(crate) fn position(&self, node: NodeIdx) -> u32 {
         self.positions.get(node.at()).copied().unwrap_or(NONE)
     }
 
-    /// The number of a node's domain at a level. None: it lacks a label.
+    /// The number of a node's domain at a level. None: the node lacks a label.
     pub(crate) fn domain(&self, depth: usize, node: NodeIdx) -> Option<u32> {
         self.domain_at(depth, self.position(node))
     }
@@ -100,7 +100,7 @@ impl Layout {
         self.levels.get(depth).map_or(0, |l| l.stretches.len())
     }
 
-    /// The labels that tell a domain, coarse to fine: `block-1/rack-3`.
+    /// The label values that identify a domain, coarse to fine: `block-1/rack-3`.
     pub(crate) fn name(&self, depth: usize, domain: usize) -> String {
         let path = self.levels.get(depth).and_then(|l| l.paths.get(domain));
         let labels = path.map_or(&[][..], |path| path.get(..=depth).unwrap_or(&[]));
@@ -116,7 +116,7 @@ impl Layout {
 }
 
 impl Numbers {
-    /// Adds the next node of the row; `same`: it is in the domain of the one before.
+    /// Adds the next node of the row. `same`: it is in the domain of the previous node.
     fn push(&mut self, place: u32, path: &Path, depth: usize, same: bool) {
         let end = place.saturating_add(1);
         if !matches!(path.get(depth), Some(Label::Value(_))) {
@@ -135,7 +135,7 @@ impl Numbers {
     }
 }
 
-/// In how many levels from the coarsest on two paths are alike.
+/// The number of levels, from the coarsest on, in which two paths agree.
 fn alike(a: &Path, b: &Path) -> usize {
     if Arc::ptr_eq(a, b) {
         return a.len();

@@ -1,5 +1,4 @@
-//! Which nodes are close to each other: the topologies, each a tree of domains
-//! over the nodes that are there.
+//! Topologies: each is a tree of domains over the existing nodes.
 
 mod layout;
 mod tree;
@@ -29,8 +28,8 @@ pub(crate) struct Level {
 }
 
 impl Domains {
-    /// Takes a topology as it is now; `nodes` are those that are there, with
-    /// their labels. Says whether anything changed.
+    /// Adds or replaces a topology. `nodes` are the existing nodes with their labels. Returns true
+    /// if that changes anything.
     pub(super) fn apply<'a>(
         &mut self,
         topology: Topology,
@@ -48,27 +47,27 @@ impl Domains {
         true
     }
 
-    /// Says whether the topology was there.
+    /// Returns true if the topology existed.
     pub(super) fn delete(&mut self, name: &TopologyName) -> bool {
         self.trees.remove(name).is_some()
     }
 
-    /// Puts a node where its labels say; takes it out where it has gone.
+    /// Moves a node to the domains of its labels; removes it if it is gone.
     pub(super) fn put(&mut self, node: NodeIdx, name: &NodeName, labels: Option<&Labels>) {
         for tree in self.trees.values_mut() {
             tree.put(node, name, labels);
         }
     }
 
-    /// Numbers domains anew where nodes have come, moved or gone.
+    /// Numbers the domains again if nodes have come, moved or gone.
     pub(super) fn lay_out(&mut self) {
         for tree in self.trees.values_mut() {
             tree.lay_out();
         }
     }
 
-    /// The level of that name, of the first topology by name that has it. As of
-    /// when [`Domains::lay_out`] was last called.
+    /// The level of that name, in the first topology by name that has it. The layout is as of the
+    /// last call of [`Domains::lay_out`].
     pub(crate) fn find(&self, level: &str) -> Option<Level> {
         self.trees.values().find_map(|tree| {
             let depth = tree.depth(level)?;
@@ -84,8 +83,8 @@ impl Domains {
         tree.depth(other)
     }
 
-    /// The keys of the labels whose values name a domain of the level: its own, behind
-    /// those of coarser levels.
+    /// The keys of the labels whose values name a domain of the level: those of coarser levels
+    /// first, its own last.
     pub(crate) fn labels(&self, level: &str) -> Vec<String> {
         let found = self.trees.values().find_map(|tree| {
             let depth = tree.depth(level)?;
@@ -103,8 +102,8 @@ impl Domains {
         })
     }
 
-    /// The names of all levels of labels, each once, by name of the topology and from coarse to
-    /// fine.
+    /// The names of all levels, each once, except the level of single nodes: by name of the
+    /// topology, and from coarse to fine.
     pub(crate) fn levels(&self) -> Vec<String> {
         let mut levels: Vec<String> = Vec::new();
         for TopologyLevel { name, .. } in self.trees.values().flat_map(Tree::levels) {

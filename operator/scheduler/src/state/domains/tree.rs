@@ -1,4 +1,4 @@
-//! One topology: the nodes by the path of their labels.
+//! One topology: its nodes by the path of their labels.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use crate::topology::{NODE_LEVEL, TopologyLevel};
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Label {
     Value(Arc<str>),
-    /// It is missing, or one above it is.
+    /// The label is missing, or one of a coarser level is.
     Missing,
 }
 
 /// A node's labels of all levels, coarse to fine.
 pub(super) type Path = Arc<[Label]>;
 
-/// A topology and the nodes in it, kept as they come, change and go.
+/// A topology and its nodes, kept up to date as nodes change.
 #[derive(Debug, Default)]
 pub(super) struct Tree {
     levels: Vec<TopologyLevel>,
@@ -27,7 +27,7 @@ pub(super) struct Tree {
     /// By node.
     paths: Vec<Option<Path>>,
     layout: Arc<Layout>,
-    /// The layout is not that of the nodes any more.
+    /// The layout is out of date.
     stale: bool,
 }
 
@@ -71,7 +71,7 @@ impl Tree {
         self.stale = true;
     }
 
-    /// The path of a node with the same labels, where there is one.
+    /// The path of a node with the same labels, if there is one.
     fn shared(&self, path: Path) -> Path {
         let first = (path, NodeName::new(""));
         let same = self.nodes.range(&first..).next();

@@ -1,4 +1,4 @@
-//! What pods use of nodes is booked, whole devices and shares alike.
+//! Charges of pods to nodes: whole devices and shares.
 
 use smallvec::SmallVec;
 
@@ -11,8 +11,8 @@ use crate::state::{Catalog, NodeIdx, ResourceIdx};
 pub(crate) type SavedShares = SmallVec<[(ResourceIdx, Option<Vec<Vec<i64>>>); 0]>;
 
 impl Nodes {
-    /// Adds (or with negative `times` takes back) what so many pods use; `held`
-    /// where they are a placed gang's.
+    /// Charges `times` pods to a node, or, for negative `times`, releases them. `held`: they belong
+    /// to a placed gang.
     pub(crate) fn charge(&mut self, at: NodeIdx, demand: &Demand, times: i64, held: bool) {
         for (resource, need) in demand {
             let used = i128::from(*need).saturating_mul(i128::from(times));
@@ -24,8 +24,8 @@ impl Nodes {
         self.touch(at);
     }
 
-    /// Takes back the last charge of so many pods (negative: release), so that every share is where it was: `saved`
-    /// is what [`Nodes::saved_shares`] was before.
+    /// Undoes the last charge of `pods` pods (negative: the last release), so that every share is
+    /// where it was. `saved` is the result of [`Nodes::saved_shares`] before that charge.
     pub(crate) fn undo(
         &mut self,
         at: NodeIdx,
@@ -46,7 +46,7 @@ impl Nodes {
         self.touch(at);
     }
 
-    /// The shared devices of a node, of those that the demand has a share of.
+    /// The shared devices of a node, for the devices of which the demand has a share.
     pub(crate) fn saved_shares(&self, at: NodeIdx, demand: &Demand) -> SavedShares {
         if self.shares.kinds() == 0 {
             return SavedShares::new();
@@ -57,7 +57,7 @@ impl Nodes {
             .collect()
     }
 
-    /// So many pods on the node become (or with negative `times` are no longer) a placed gang's.
+    /// Counts pods on the node as those of a placed gang, or, for negative `times`, no longer.
     pub(crate) fn set_held(&mut self, at: NodeIdx, demand: &Demand, times: i64) {
         for (resource, need) in demand {
             let held = i128::from(*need).saturating_mul(i128::from(times));
@@ -65,8 +65,8 @@ impl Nodes {
         }
     }
 
-    /// Books what is used. Whole devices count a thousand thousandths each
-    /// where thousandths are counted.
+    /// Adds usage. If thousandths of a device are counted, a whole device also counts as a thousand
+    /// of them.
     fn add(&mut self, resource: ResourceIdx, at: NodeIdx, used: i128, held: i128) {
         self.ledger.add(resource, at, used, held);
         if let Some(share) = self.shares.share_of(resource) {
@@ -76,7 +76,7 @@ impl Nodes {
         }
     }
 
-    /// A device that is shared is no longer free as a whole.
+    /// A shared device is no longer free as a whole.
     fn share_out(&mut self, at: NodeIdx, device: ResourceIdx, share: i64, times: i64) {
         for _ in 0..times.unsigned_abs() {
             if times > 0 && self.shares.take(at, device, share) {
@@ -87,8 +87,8 @@ impl Nodes {
         }
     }
 
-    /// Counts thousandths from now on of all devices that the catalog knows
-    /// shares of. Before any such share is charged.
+    /// Starts counting thousandths of all devices of which the catalog knows shares. Must be called
+    /// before any such share is charged.
     pub(crate) fn know_shares(&mut self, catalog: &Catalog) {
         let new = catalog.shares().get(self.shares.kinds()..).unwrap_or(&[]);
         for (share, device) in new {
@@ -105,8 +105,8 @@ impl Nodes {
         }
     }
 
-    /// A demand as profiles look at it. None where it is for more
-    /// than one device in thousandths, or for shares of several: nothing gives that.
+    /// The demand in the form that profiles use. None if it asks for more than one device in
+    /// thousandths, or for shares of several devices: no node can provide that.
     pub(crate) fn needs(&self, demand: &Demand) -> Option<Needs> {
         let mut needs = Needs {
             amounts: SmallVec::new(),
@@ -124,8 +124,8 @@ impl Nodes {
         Some(needs)
     }
 
-    /// The resource that changes along with this one, and how much of it at most:
-    /// thousandths with the devices they are of, a device with its thousandths.
+    /// The resource that changes together with this one, and by how much at most: thousandths with
+    /// their device, a device with its thousandths.
     pub(crate) fn along(&self, resource: ResourceIdx, amount: i128) -> Option<(ResourceIdx, i128)> {
         let share = self.shares.share_of(resource);
         let share = share.map(|share| (share, amount.saturating_mul(i128::from(WHOLE))));
@@ -133,7 +133,7 @@ impl Nodes {
         share.or_else(|| Some((self.shares.device_of(resource)?, amount)))
     }
 
-    /// What would be free on a node if all gangs left it.
+    /// The amount that would be free on a node if all gangs left it.
     pub(crate) fn free_without_gangs(&self, resource: ResourceIdx, at: NodeIdx) -> i64 {
         let others = |resource| {
             let has = i128::from(self.ledger.allocatable(resource, at));
@@ -141,14 +141,14 @@ impl Nodes {
             has.saturating_sub(others)
         };
         let free = match self.shares.share_of(resource) {
-            // Nobody is booked to hold a device that is shared: its thousandths tell.
+            // No pod is charged for a shared device itself, so its thousandths decide.
             Some(share) => others(share).div_euclid(i128::from(WHOLE)),
             None => others(resource),
         };
         i64::try_from(free).unwrap_or(0)
     }
 
-    /// What an empty node of this kind has of a resource.
+    /// Capacity of an empty node of this kind.
     pub(crate) fn has_empty(&self, kind: &Profile, resource: ResourceIdx) -> i64 {
         match self.shares.device_of(resource) {
             Some(device) => kind.free(device).saturating_mul(WHOLE),
@@ -161,12 +161,12 @@ impl Nodes {
         self.shares.device_of(resource)
     }
 
-    /// True where pods may have shares of a device.
+    /// True if pods may have shares of a device.
     pub(crate) fn is_shared(&self, device: ResourceIdx) -> bool {
         self.shares.share_of(device).is_some()
     }
 
-    /// What is left of each shared device of a node, in thousandths.
+    /// The free part of each shared device of a node, in thousandths.
     pub(crate) fn open_devices(&self, at: NodeIdx) -> impl Iterator<Item = (ResourceIdx, i64)> {
         self.shares.open(at)
     }

@@ -1,4 +1,4 @@
-//! Where nodes stand in the topologies.
+//! The place of nodes in topologies.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::state::Domains;
 use crate::topology::Topology;
 
 impl Nodes {
-    /// Takes a topology as it is now. Says whether anything changed.
+    /// Adds or replaces a topology. Returns true if that changes anything.
     pub(crate) fn apply_topology(&mut self, topology: Topology) -> bool {
         let present = self.by_name.iter().filter_map(|(name, at)| {
             let facts = self.entries.get(at.at())?.facts.as_ref()?;
@@ -17,7 +17,7 @@ impl Nodes {
         self.domains.apply(topology, present)
     }
 
-    /// Says whether the topology was there.
+    /// Removes a topology. Returns true if it existed.
     pub(crate) fn delete_topology(&mut self, name: &TopologyName) -> bool {
         self.domains.delete(name)
     }

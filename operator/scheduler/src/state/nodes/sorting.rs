@@ -6,13 +6,13 @@ use crate::state::profile::{Profile, fraction};
 use crate::state::{Catalog, NodeIdx, ResourceIdx, SignatureIdx};
 
 impl Nodes {
-    /// Nodes that are there, tightest first: those without devices, then by free
-    /// devices, by the free fraction of the cores, by free cores, and by name.
+    /// Existing nodes, tightest first: nodes without devices, then by free devices, by the free
+    /// fraction of the cores, by free cores, and by name.
     pub(crate) fn tightest(&self) -> Vec<NodeIdx> {
         self.tightest_of(self.iter().map(|(at, _)| at))
     }
 
-    /// The same of some nodes, of equal ones in the order in which they come.
+    /// These nodes in the same order; equal ones stay in the given order.
     pub(crate) fn tightest_of(&self, nodes: impl Iterator<Item = NodeIdx>) -> Vec<NodeIdx> {
         let mut all: Vec<((i64, u32, i64), NodeIdx)> = nodes
             .map(|at| {
@@ -25,7 +25,7 @@ impl Nodes {
                 ((devices, fraction(cores, all), cores), at)
             })
             .collect();
-        // Stable.
+        // The sort is stable.
         all.sort_by_key(|(free, _)| *free);
         all.into_iter().map(|(_, at)| at).collect()
     }
@@ -35,8 +35,8 @@ impl Nodes {
         &self.classes
     }
 
-    /// Makes the order of names anew where nodes have come, and that of domains
-    /// where they have changed.
+    /// Ranks the nodes by name again if nodes have come, and updates the domains if they have
+    /// changed.
     pub(crate) fn rank(&mut self) {
         self.domains.lay_out();
         if !std::mem::take(&mut self.unranked) {
@@ -52,14 +52,13 @@ impl Nodes {
         self.unsort();
     }
 
-    /// Classes tell from now on apart which of these signatures nodes meet, the
-    /// first 128.
+    /// Makes classes distinguish which of these signatures nodes meet, the first 128.
     pub(crate) fn look_through(&mut self, lenses: Vec<SignatureIdx>) {
         self.lenses = lenses;
         self.unsort();
     }
 
-    /// All nodes are to be sorted again.
+    /// Marks all nodes to be sorted again.
     fn unsort(&mut self) {
         self.classes.clear();
         for at in (0..self.entries.len()).map(NodeIdx::of) {
@@ -67,8 +66,7 @@ impl Nodes {
         }
     }
 
-    /// Sorts the nodes that have changed into their classes. Costs nothing where
-    /// none has.
+    /// Sorts changed nodes into their classes. Costs nothing if no node has changed.
     pub(crate) fn sort(&mut self, catalog: &Catalog) {
         if self.stale.is_empty() {
             return;
@@ -86,12 +84,12 @@ impl Nodes {
         }
     }
 
-    /// A node as it is without any pod.
+    /// The profile of a node without any pods.
     pub(super) fn empty(&self, at: NodeIdx) -> Profile {
         self.with_free(at, |resource| self.ledger.allocatable(resource, at))
     }
 
-    /// A node of whose resources so much is free.
+    /// The profile of a node with these free amounts.
     fn with_free(&self, at: NodeIdx, free: impl Fn(ResourceIdx) -> i64) -> Profile {
         let has = |d: &ResourceIdx| self.ledger.allocatable(*d, at) > 0;
         let cores = self.cpu.map_or(0, |cpu| self.ledger.allocatable(cpu, at));

@@ -1,4 +1,4 @@
-//! What is found by traits is what a look at each node finds.
+//! Tests that a lookup by traits finds the same nodes as a look at each node.
 #![allow(clippy::arithmetic_side_effects, reason = "a test fails by panicking")]
 
 use proptest::prelude::*;
@@ -19,7 +19,7 @@ fn any_key() -> impl Strategy<Value = String> {
     (0..KEYS.len()).prop_map(|at| KEYS[at].to_owned())
 }
 
-/// Numbers too, for those that compare.
+/// Values include numbers, for operators that compare them.
 fn any_value() -> impl Strategy<Value = String> {
     prop_oneof![Just("x".to_owned()), (0..4_u8).prop_map(|n| n.to_string())]
 }
