@@ -1,4 +1,4 @@
-//! What reservations cost.
+//! The cost of reservations.
 
 use std::time::Duration;
 
@@ -22,8 +22,8 @@ fn submitted(mut gang: Gang, at: i64) -> Gang {
     gang
 }
 
-/// 10,000 gangs of 2 GPUs run, which end one after the other; a gang of 64 x 8 GPUs
-/// waits for the first of them, and behind it 1,000 gangs like `behind`.
+/// 10,000 running gangs of 2 GPUs end one after another. A gang of 64 x 8 GPUs waits for the first
+/// of them, and behind it wait 1,000 gangs like `behind`.
 fn full(behind: impl Fn(usize) -> Gang) -> Engine {
     let mut engine = Fleet::of(NODES).engine();
     for i in 0..PLACED {
@@ -46,7 +46,7 @@ fn ends(engine: &mut Engine) -> crate::timing::Spread {
     let mut last: Option<String> = None;
     let mut now = 3;
     runs(300, |i| {
-        // Of the head's place.
+        // A gang on the head's place.
         let id = last.take().unwrap_or_else(|| "team/running-10".to_owned());
         now += 1;
         let (took, decisions) = one(|| {
@@ -58,7 +58,7 @@ fn ends(engine: &mut Engine) -> crate::timing::Spread {
             .any(|d| matches!(d, Decision::Place { .. }));
         assert!(!starts, "nobody starts");
         let next = format!("team/next-{i}");
-        // Before all others.
+        // The new gang goes before all others.
         let mut gang = minutes(gang(&next, 1, 2, None), 5_000);
         gang.priority = 1;
         engine.apply_gang(gang);
@@ -81,7 +81,7 @@ pub(crate) fn rows(print: &impl Fn(Row)) {
     });
     print(Row::new("idle cycle beside it", idle.median));
     let mut engine = full(|i| gang(&format!("team/waits-{i}"), 1, 1, None));
-    // They fit into what ends, and are kept away for the head.
+    // They would fit into what ends, but it is reserved for the head.
     let took = ends(&mut engine);
     print(Row::new(
         "a gang ends, 10,000 run, 1,000 are kept away by a reservation",

@@ -16,12 +16,12 @@ pub(crate) struct Fleet {
 }
 
 impl Fleet {
-    /// So many nodes, 16 racks in a block.
+    /// A cluster of this many nodes, 16 racks in a block.
     pub(crate) fn of(nodes: usize) -> Self {
         Self { nodes, block: 128 }
     }
 
-    /// Blocks of so many nodes.
+    /// Makes blocks of this many nodes.
     pub(crate) fn in_blocks_of(self, block: usize) -> Self {
         Self { block, ..self }
     }
@@ -62,8 +62,7 @@ fn node_name(i: usize) -> String {
     format!("gpu-{i:06}")
 }
 
-/// A gang of identical pods. `not_in`: a rack that it keeps away from, to make
-/// its constraints another's.
+/// A gang of identical pods. `not_in` is a rack that it avoids, to make its constraints distinct.
 pub(crate) fn gang(id: &str, count: u32, gpus: i64, not_in: Option<&str>) -> Gang {
     let mut constraints = Constraints::default();
     if let Some(rack) = not_in {
@@ -88,7 +87,7 @@ pub(crate) fn gang(id: &str, count: u32, gpus: i64, not_in: Option<&str>) -> Gan
     Gang::new(GangId::new(id), QueueName::new("default"), vec![group])
 }
 
-/// Some pod of others, with one GPU.
+/// An external pod with one GPU.
 pub(crate) fn pod(i: usize, nodes: usize) -> (PodKey, NodeName, Resources) {
     (
         PodKey::new(format!("other/pod-{i}")),

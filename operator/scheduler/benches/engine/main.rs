@@ -1,9 +1,9 @@
-//! `cargo engine-bench`: what the engine's answers cost, in process, on one
-//! thread, beside what peers have published for theirs (of other machines and,
-//! for KAI and Volcano, end to end: an order of magnitude, no race).
+//! `cargo engine-bench`: the cost of the engine's answers, in process, on one thread, beside the
+//! published figures of peers. Those are from other machines and, for KAI and Volcano, end to end:
+//! they show an order of magnitude, not a race.
 //!
-//! Each figure is a median over many runs on the same state: what a run changes
-//! it takes back outside the measured time.
+//! Each figure is a median over many runs on the same state: each run undoes its changes outside
+//! the measured time.
 
 #![allow(
     clippy::arithmetic_side_effects,
@@ -28,14 +28,14 @@ use timing::{resident_bytes, runs};
 
 #[derive(Parser)]
 struct Arguments {
-    /// One JSON object a row instead of a table.
+    /// One JSON object per row instead of a table.
     #[arg(long)]
     json: bool,
-    /// Only these parts: rebuild, place, large, topology, refuse, idle, event,
-    /// reclaim, backfill.
+    /// Run only these parts: rebuild, place, large, topology, refuse, idle, event, reclaim,
+    /// backfill.
     #[arg(long, value_delimiter = ',', value_name = "PART")]
     only: Vec<String>,
-    /// `cargo bench` passes it.
+    /// Accepted because `cargo bench` passes it.
     #[arg(long, hide = true)]
     bench: bool,
 }
@@ -47,7 +47,7 @@ fn main() {
         bench: _,
     } = Arguments::parse();
     let print = |row: Row| row.print(json);
-    // Memory first: what others give back to the allocator would hide it.
+    // Memory first: memory that earlier parts give back to the allocator would hide it.
     let parts: [(&str, &dyn Fn()); 9] = [
         ("rebuild", &|| rebuild(&print)),
         ("place", &|| place(&print)),
@@ -66,7 +66,7 @@ fn main() {
     }
 }
 
-/// A gang of 3, its constraints seen before and not.
+/// A gang of 3, with constraints that were seen before and new ones.
 fn place(print: &impl Fn(Row)) {
     let mut engine = Fleet::of(5_000).engine();
     let id = |i: usize| format!("team/small-{i}");
@@ -92,7 +92,7 @@ fn place(print: &impl Fn(Row)) {
         cached.p99,
     ));
     let fresh = runs(300, |i| {
-        // A selector that nobody has asked for before: every node is looked at.
+        // A selector that was not used before: every node is looked at.
         engine.apply_gang(gang(&id(i), 3, 1, Some(&format!("zone-{i}"))));
         let (took, decisions) = timing::one(|| engine.cycle(now(i)));
         assert!(
@@ -134,7 +134,7 @@ fn large(print: &impl Fn(Row)) {
     }
 }
 
-/// Large gangs of whole nodes that ask for closeness, on blocks of 1,024 nodes.
+/// Large gangs of whole nodes with topology requests, on blocks of 1,024 nodes.
 fn close(print: &impl Fn(Row)) {
     let one_group = |id: &str, topology: TopologyRequest| {
         let mut gang = gang(id, 512, 8, None);
@@ -202,7 +202,7 @@ fn close(print: &impl Fn(Row)) {
     );
 }
 
-/// Gangs that can never run: each of a shape that was not refused before.
+/// Gangs that can never run: each has a shape that was not refused before.
 fn refuse(print: &impl Fn(Row)) {
     let mut engine = Fleet::of(10_000).engine();
     let took = runs(300, |i| {
@@ -220,7 +220,7 @@ fn refuse(print: &impl Fn(Row)) {
         Row::new("refuse an impossible gang, 10,000 nodes", took.median)
             .peer("KAI 249.5 s end to end"),
     );
-    // It would fit if others ended: what is free now is to be counted.
+    // The gang would fit if others ended, so free capacity has to be counted.
     let mut engine = full_with_pending(10_000, 0);
     let took = runs(300, |i| {
         let count = 1_000 + u32::try_from(i).unwrap_or(0);
@@ -251,14 +251,14 @@ fn full_with_pending(nodes: usize, pending: usize) -> Engine {
     engine
 }
 
-/// Nothing to do, and 10,000 gangs that wait.
+/// Nothing to do, and 10,000 pending gangs.
 fn idle(print: &impl Fn(Row)) {
     let mut engine = full_with_pending(1_000, 10_000);
     let took = runs(1_000, |i| timing::one(|| engine.cycle(now(i + 2))).0);
     print(Row::new("idle cycle, 10,000 gangs wait", took.median));
 }
 
-/// A foreign pod appears and goes.
+/// An external pod appears and goes.
 fn event(print: &impl Fn(Row)) {
     let fleet = Fleet::of(10_000);
     let mut engine = fleet.engine();
@@ -298,7 +298,7 @@ fn rebuild(print: &impl Fn(Row)) {
     let before = resident_bytes();
     let (took, engine) = timing::one(|| {
         let mut engine = fleet.engine();
-        // What held them is not given back before memory is measured.
+        // The vector is not freed before memory is measured.
         for (key, node, request) in pods.drain(..) {
             engine.apply_pod(key, node, request);
         }

@@ -1,5 +1,5 @@
-//! Room is made: 250 pods with 8 GPUs each against 4,000 jobs of one GPU that
-//! borrow every device of 500 nodes.
+//! Reclaim: 250 pods with 8 GPUs each against 4,000 jobs of one GPU that borrow every device of 500
+//! nodes.
 
 use trellis_scheduler::{
     Engine, Gang, Preemption, Queue, QueueName, Quota, Reclaim, ResourceName, Time,

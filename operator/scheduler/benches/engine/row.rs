@@ -1,4 +1,4 @@
-//! What is printed.
+//! Printing of results.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ impl Row {
         }
     }
 
-    /// What a peer has published.
+    /// The figure that a peer has published.
     pub(crate) fn peer(mut self, peer: &'static str) -> Self {
         self.peer = Some(peer);
         self

@@ -2,20 +2,20 @@
 
 use std::time::{Duration, Instant};
 
-/// Of many runs.
+/// Statistics of many runs.
 pub(crate) struct Spread {
     pub(crate) median: Duration,
     pub(crate) p99: Duration,
 }
 
-/// What it took, and what came of it.
+/// The duration of a run, and its result.
 pub(crate) fn one<T>(run: impl FnOnce() -> T) -> (Duration, T) {
     let start = Instant::now();
     let result = std::hint::black_box(run());
     (start.elapsed(), result)
 }
 
-/// Many runs, which each say what they took.
+/// Times many runs, each of which returns its duration.
 pub(crate) fn runs(count: usize, mut run: impl FnMut(usize) -> Duration) -> Spread {
     let mut took: Vec<Duration> = (0..count).map(&mut run).collect();
     took.sort_unstable();

@@ -1,4 +1,4 @@
-//! What counts as used, whatever the order of events.
+//! Tests of what counts as used, whatever the order of events.
 
 use std::collections::BTreeMap;
 
@@ -49,7 +49,7 @@ fn the_place_of_a_pod_that_is_missed_is_kept_as_long_as_its_gang_has_its_own() {
     for _ in 0..2 {
         engine.lose_pod(&worker("w", 0));
         assert_eq!(gpus(&engine), [0, 0]);
-        // Another comes in its place, or elsewhere.
+        // The pod comes back on the same node, or elsewhere.
         see(&mut engine, "n00");
         assert_eq!(gpus(&engine), [0, 0]);
     }
@@ -58,7 +58,7 @@ fn the_place_of_a_pod_that_is_missed_is_kept_as_long_as_its_gang_has_its_own() {
     assert_eq!(gpus(&engine), [8, -8]);
     engine.lose_pod(&worker("w", 0));
     assert_eq!(gpus(&engine), [0, 0]);
-    // Nobody comes.
+    // The pod never comes back.
     engine.drop_assumed(&worker("w", 0));
     assert_eq!(gpus(&engine), [8, 0]);
     engine.lose_pod(&worker("w", 0));
@@ -67,7 +67,7 @@ fn the_place_of_a_pod_that_is_missed_is_kept_as_long_as_its_gang_has_its_own() {
     engine.lose_pod(&worker("w", 0));
     engine.delete_gang(&id("w"));
     assert_eq!(gpus(&engine), [8, 8]);
-    // Of a pod that is nobody's nothing is kept.
+    // Nothing is kept for a pod that belongs to no gang.
     pod(&mut engine, "x/a", "n00", gpu(1, 1));
     engine.lose_pod(&PodKey::new("x/a"));
     assert_eq!(gpus(&engine), [8, 8]);
@@ -88,7 +88,7 @@ fn pods_may_be_numbered_from_anywhere() {
         engine.apply_pod(worker("w", index), NodeName::new(node), gpu(8, 8));
         assert_eq!(free_on(&engine), [0, 0, 0], "each takes its own place");
     }
-    // One more is nobody's.
+    // A pod with an index beyond the gang belongs to no gang.
     engine.apply_pod(worker("w", 3), NodeName::new("n02"), gpu(1, 1));
     assert_eq!(free_on(&engine), [0, 0, -1]);
     engine.lose_pod(&worker("w", 3));
@@ -124,12 +124,12 @@ fn a_gang_that_is_given_up_frees_what_was_assumed_and_not_what_was_seen() {
         give_up(&mut engine);
         assert_eq!(gpus(&engine), [8, 0]);
         assert!(engine.queue_usage(&QueueName::new("default")).is_empty());
-        // It terminates: an update is no news.
+        // The pod terminates: an update changes nothing.
         engine.apply_pod(worker("w", 1), NodeName::new("n01"), gpu(8, 8));
         assert_eq!(gpus(&engine), [8, 0]);
         engine.delete_pod(&worker("w", 1));
         assert_eq!(gpus(&engine), [8, 8]);
-        // Late news of a pod that was planned once counts like anybody's.
+        // A late event for a formerly planned pod counts like any other pod.
         engine.apply_pod(worker("w", 0), NodeName::new("n00"), gpu(8, 8));
         assert_eq!(gpus(&engine), [0, 8]);
     }
@@ -238,7 +238,7 @@ fn nothing_is_placed_on_a_node_that_is_overbooked() {
         "needs 1 cpu, 0 are free on 1 matching node: 1 is missing; gangs hold 0, other pods 100; \
          it would fit with 5 cpu more free on \"n00\""
     );
-    // What needs no core of it may still go there.
+    // A pod that requests no cores can still go there.
     assert_eq!(
         place(&mut engine, &workers("w", 1, Resources::new().with(GPU, 1))),
         "worker: n00*1"
@@ -349,7 +349,7 @@ fn restored_pods_count_once_whether_seen_before_or_after() {
             see(&mut engine);
         }
         assert_eq!(gpus(&engine), [0, 0]);
-        // The other ended before we started.
+        // The other pod ended before this engine started.
         engine.drop_assumed(&worker("w", 1));
         engine.drop_assumed(&worker("w", 1));
         engine.drop_assumed(&worker("w", 0));
@@ -403,7 +403,7 @@ fn a_trial_leaves_no_trace() {
     assert!(engine.cycle(ms(0)).is_empty());
 }
 
-/// Users name resources: nothing of a gang that is gone may stay.
+/// Users choose resource names, so nothing of a deleted gang may remain.
 #[test]
 fn what_gangs_name_is_forgotten_with_them() {
     let mut engine = engine([gpu_node("n0", 8)]);
@@ -424,8 +424,8 @@ fn what_gangs_name_is_forgotten_with_them() {
     assert!(after < before + before / 10, "{before} -> {after}");
 }
 
-/// It was woken, and then it is told that it has its place already; or it is gone,
-/// and another has its number.
+/// A gang was woken, and then reported as placed already; or it is gone, and its number belongs to
+/// another gang.
 #[test]
 fn who_is_restored_after_it_was_woken_is_not_placed_twice() {
     let on_n0 = || -> Placement {

@@ -1,4 +1,4 @@
-//! Who may start before the gang that waits for room first: the classic pictures.
+//! Tests of which gangs may start ahead of the gang that waits for room first: the textbook cases.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use trellis_scheduler::{
 
 pub const MINUTE: i64 = 60_000;
 
-/// A gang of whole nodes that runs so many minutes.
+/// A gang of whole nodes that runs for this many minutes.
 pub fn whole(name: &str, nodes: u32, minutes: Option<u64>) -> Gang {
     running(workers(name, nodes, gpu(8, 8)), minutes)
 }
 
-/// A gang of one pod with so many GPUs that runs so many minutes.
+/// A gang of one pod with this many GPUs, that runs for this many minutes.
 pub fn part(name: &str, gpus: i64, minutes: Option<u64>) -> Gang {
     running(workers(name, 1, gpu(1, gpus)), minutes)
 }
@@ -82,8 +82,7 @@ fn who_ends_before_the_head_starts_may_pass_it_anywhere() {
 fn who_ends_after_it_may_pass_only_beside_its_place() {
     let mut engine = picture();
     engine.apply_gang(at(2, whole("late", 1, Some(60))));
-    // With the end of `long` two nodes are free, of `short` a third: the fourth
-    // is nobody's.
+    // The end of `long` frees two nodes, that of `short` a third: the fourth is not reserved.
     assert_eq!(cycle_at(&mut engine, 2), ["+late"]);
     assert_eq!(start(&engine, "head"), Some(61));
     engine.delete_gang(&id("short"));
@@ -122,7 +121,7 @@ fn what_the_place_does_not_need_is_anybodys() {
     engine.apply_gang(at(1, running(workers("head", 2, gpu(1, 6)), Some(60))));
     assert_eq!(cycle_at(&mut engine, 1), ["+a", "-head Fragmented"]);
     assert_eq!(start(&engine, "head"), Some(11));
-    // Beside `a` nothing is kept but 2: what it leaves. On the other node 6 are.
+    // On the node of `a` only the 2 GPUs that `a` leaves are reserved, on the other node 6.
     for (name, gpus) in [("b", 2), ("c", 2), ("d", 1)] {
         engine.apply_gang(at(2, part(name, gpus, None)));
     }
@@ -242,7 +241,7 @@ fn each_pool_has_a_head_of_its_own() {
         .collect();
     assert_eq!(reserved, ["team/head-a", "team/head-b"]);
     assert_eq!(reason(&engine, "any"), Some(WaitReason::Reserved));
-    // Told once.
+    // The reservation is reported once.
     engine.apply_gang(at(5, part("brief", 3, Some(15))));
     let decisions = engine.cycle(ms(5 * MINUTE));
     assert!(
@@ -342,7 +341,7 @@ fn pods_that_are_gone_leave_nothing_to_end() {
     engine.delete_pod(&worker("runs", 0));
     cycle_at(&mut engine, 1);
     assert_eq!(start(&engine, "head"), Some(10));
-    // A pod of others took its room: the end of `runs` does not suffice.
+    // An external pod took its room: the end of `runs` does not suffice.
     pod(&mut engine, "x/others", "n00", gpu(1, 3));
     cycle_at(&mut engine, 2);
     assert_eq!(engine.reservation(&id("head")), None);
@@ -350,7 +349,7 @@ fn pods_that_are_gone_leave_nothing_to_end() {
 
 #[test]
 fn other_queues_go_by_turns() {
-    // `busy` holds most, so that `idle` goes before it and takes what it waits for.
+    // `busy` has the higher usage, so `idle` goes before it and takes what it waits for.
     let mut engine = engine(gpu_nodes(2));
     for name in ["busy", "idle"] {
         engine.apply_queue(Queue::new(QueueName::new(name)));

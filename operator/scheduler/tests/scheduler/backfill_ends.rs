@@ -1,5 +1,5 @@
-//! Ends that turn out to be others than was known: runtimes are corrected while
-//! gangs run, and who follows victims runs from when they are gone.
+//! Tests of ends that differ from what was known: runtimes are corrected while gangs run, and a
+//! preemptor runs from when its victims are gone.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ fn a_corrected_runtime_counts_at_once() {
     let mut engine = picture();
     engine.apply_gang(at(2, whole("late", 1, Some(70))));
     engine.delete_gang(&id("short"));
-    // Two nodes are free, three are kept.
+    // Two nodes are free, three are reserved.
     let said = cycle_at(&mut engine, 2);
     assert_eq!(
         said,
@@ -39,7 +39,7 @@ fn a_corrected_runtime_counts_at_once() {
     engine.apply_gang(long.clone());
     cycle_at(&mut engine, 6);
     assert_eq!(start(&engine, "head"), None, "nobody knows any more");
-    // Shorter than it has run already: it is past its end.
+    // The gang has already run for longer: it is past its end.
     long.runtime = minutes(1);
     engine.apply_gang(long);
     cycle_at(&mut engine, 7);
@@ -63,8 +63,8 @@ fn a_corrected_runtime_counts_for_quota() {
     assert_eq!(cycle_at(&mut engine, 0), ["+beside"]);
 }
 
-/// Who follows victims has its end from when it starts, in an engine and in one
-/// that is read from a snapshot of it.
+/// The end of a preemptor counts from when it starts, in an engine and in one that is restored from
+/// a snapshot of it.
 #[test]
 fn who_is_nominated_runs_from_when_it_starts() {
     let mut engine = engine(gpu_nodes(1));
@@ -96,7 +96,7 @@ fn who_is_nominated_runs_from_when_it_starts() {
     assert_eq!(read.snapshot(), engine.snapshot());
 }
 
-/// One that is predicted to run so many minutes.
+/// A gang that is predicted to run for this many minutes.
 fn predicted(gang: Gang, to_run: u64) -> Gang {
     Gang {
         runtime: None,
@@ -119,7 +119,7 @@ fn a_prediction_is_planned_with_and_followed_by_the_next_when_it_is_exceeded() {
         ["+in-time", "+too-long"],
         "the one ends in time, the other is beside the place"
     );
-    // It got its place after a minute. Past 20 more: one more, then five.
+    // The gang was placed after a minute. When it exceeds 20 minutes, it gets one more, then five.
     let past = |minute: i64| ms(minute * MINUTE + 1);
     engine.delete_gang(&id("in-time"));
     cycle_at(&mut engine, 4);
@@ -128,7 +128,7 @@ fn a_prediction_is_planned_with_and_followed_by_the_next_when_it_is_exceeded() {
     assert_eq!(start(&engine, "head"), Some(22));
     engine.cycle(past(22));
     assert_eq!(start(&engine, "head"), Some(27));
-    // What ends it is known, and sooner.
+    // A known limit ends it, and earlier.
     let mut long = predicted(whole("long", 2, None), 20);
     long.runtime = minutes(24);
     engine.apply_gang(long);
@@ -138,7 +138,7 @@ fn a_prediction_is_planned_with_and_followed_by_the_next_when_it_is_exceeded() {
     assert_eq!(start(&engine, "head"), None);
 }
 
-/// Small gangs that come again and again, are taken to end in time and do not.
+/// Small gangs keep coming that are predicted to end in time and do not.
 #[test]
 fn a_head_is_not_passed_for_ever_by_those_who_are_only_predicted_to_end() {
     let mut engine = engine(gpu_nodes(2));

@@ -1,4 +1,5 @@
-//! For whom room is kept: who has several ways, who has none, and who leaves anyway.
+//! Tests of which gangs get a reservation: gangs with several flavor assignments or none, and gangs
+//! that wait for room that is leaving anyway.
 
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ fn only(flavors: &[&str], mut gang: Gang) -> Gang {
     gang
 }
 
-/// One node of a, two of b.
+/// One node of product `a`, two of product `b`.
 fn two_products() -> Engine {
     let of = |node: &str, product| label(gpu_node(node, 8), "gpu", product);
     let mut engine = engine([of("a0", "a"), of("b0", "b"), of("b1", "b")]);
@@ -41,8 +42,8 @@ fn two_products() -> Engine {
     engine
 }
 
-/// Of two flavors the one is kept for another, the other has no room: there it is
-/// the first that waits.
+/// One of the gang's two flavors is reserved for another gang, and the other flavor has no room:
+/// there the gang is the first that waits.
 #[test]
 fn who_is_kept_out_of_one_flavor_is_head_in_the_other() {
     let mut engine = two_products();
@@ -61,7 +62,7 @@ fn who_is_kept_out_of_one_flavor_is_head_in_the_other() {
     assert_eq!(cycle_at(&mut engine, 2), ["-small Reserved"]);
 }
 
-/// Room is kept for it in its first flavor; who comes next has the other.
+/// Room is reserved for it in its first flavor; the next gang gets the other flavor.
 #[test]
 fn one_gang_is_head_in_one_flavor() {
     let mut engine = two_products();
@@ -76,7 +77,7 @@ fn one_gang_is_head_in_one_flavor() {
     assert_eq!(start(&engine, "next"), Some(100));
 }
 
-/// One that nobody may preempt, without known end.
+/// A gang that is not preemptible and has no known end.
 fn endless(name: &str, gpus: i64) -> Gang {
     Gang {
         preemptible: false,
@@ -84,7 +85,7 @@ fn endless(name: &str, gpus: i64) -> Gang {
     }
 }
 
-/// Pods of others are on a node: two whole ones are not to be had, one is.
+/// External pods are on a node: a gang of two whole nodes never fits, a gang of one does.
 #[test]
 fn who_has_no_hope_costs_nobody_else_a_reservation() {
     let mut engine = engine(gpu_nodes(2));
@@ -92,7 +93,7 @@ fn who_has_no_hope_costs_nobody_else_a_reservation() {
     engine.apply_gang(urgent(9, part("runs", 4, Some(10))));
     engine.apply_gang(urgent(9, part("fill", 7, Some(10))));
     cycle_at(&mut engine, 0);
-    // More of them than are tried, of which each is like some other.
+    // More gangs than are tried, of which each equals some other.
     for name in 0..100 {
         let mut hopeless = urgent(8, whole(&format!("hopeless-{name}"), 2, None));
         hopeless.groups[0].request = gpu(name % 10, 8);
@@ -110,7 +111,7 @@ fn who_has_no_hope_costs_nobody_else_a_reservation() {
     );
 }
 
-/// What is left of a gang that was deleted terminates pod by pod.
+/// The remaining pods of a deleted gang terminate one by one.
 #[test]
 fn pods_that_terminate_do_not_cost_the_head_its_place() {
     let mut engine = engine(gpu_nodes(1));
@@ -140,7 +141,7 @@ fn pods_that_terminate_do_not_cost_the_head_its_place() {
     );
 }
 
-/// So do pods of others of which it is told.
+/// An external pod that is reported as leaving ends at the reported time.
 #[test]
 fn a_foreign_pod_that_terminates_ends_when_it_is_told() {
     let mut engine = engine(gpu_nodes(1));
@@ -180,14 +181,14 @@ fn who_is_drained_ends_with_its_grace() {
     let said = cycle_at(&mut engine, 1);
     assert_eq!(start(&engine, "head"), Some(3));
     assert!(said.contains(&"-small Reserved".to_owned()), "{said:?}");
-    // It was not asked for a second time.
+    // The gang was not told to leave a second time.
     engine.apply_queue(batch(Stop::None));
     engine.stay(&id("drained"), ms(0));
     cycle_at(&mut engine, 2);
     assert_eq!(start(&engine, "head"), Some(102));
 }
 
-/// What is to become free for the head is not taken from those who hold it until then.
+/// Gangs that hold what is to become free for the head are not evicted for another gang.
 #[test]
 fn a_reservation_holds_against_who_evicts() {
     let mut engine = engine(gpu_nodes(2));
@@ -205,13 +206,13 @@ fn a_reservation_holds_against_who_evicts() {
     engine.apply_gang(urgent(5, endless("middle", 4)));
     let said = cycle_at(&mut engine, 2);
     assert_eq!(said, ["-middle InsufficientCapacity"]);
-    // It gives it back in time.
+    // The gang ends before the head starts.
     engine.apply_gang(urgent(5, part("middle", 4, Some(90))));
     assert_eq!(cycle_at(&mut engine, 3), ["!middle low"]);
     assert_eq!(start(&engine, "head"), Some(100));
 }
 
-/// When the reservation is gone, nothing else has to happen.
+/// No other event is needed once the reservation is gone.
 #[test]
 fn who_evicts_is_woken_when_nothing_is_kept_any_more() {
     let mut engine = engine(gpu_nodes(1));

@@ -1,4 +1,4 @@
-//! Quota that is reserved, and odd input.
+//! Tests of reserved quota, and of odd input.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ fn quota_is_reserved_without_nodes() {
     engine.apply_gang(at(2, part("beside", 4, Some(30))));
     engine.apply_gang(at(2, part("brief", 2, Some(10))));
     let said = cycle_at(&mut engine, 0);
-    // With `a` ended at 10 and the 4 that are free there are 12.
+    // When `a` has ended at minute 10, there are 12 with the 4 that are free.
     let expected = [
         "+a",
         "+b",
@@ -33,7 +33,7 @@ fn quota_is_reserved_without_nodes() {
         "there is quota, but \"team/head\" waits before it in queue \"default\": \
          that is expected to start at 1970-01-01T00:10:00Z"
     );
-    // It asks for less: then there is enough for both.
+    // The gang asks for less: then there is enough for both.
     engine.apply_gang(at(1, part("head", 8, Some(10))));
     assert_eq!(cycle_at(&mut engine, 2), ["+beside"]);
 }
@@ -68,14 +68,14 @@ fn an_end_of_quota_that_nobody_knows() {
         ["-late Reserved"],
         "the head has waited long enough"
     );
-    // What should have ended by then has not: now nothing is known.
+    // The gangs that should have ended by then have not: now nothing is known.
     assert_eq!(engine.next_wakeup(), Some(ms(15 * MINUTE + 1)));
     engine.delete_gang(&id("a"));
     engine.delete_gang(&id("b"));
     assert_eq!(cycle_at(&mut engine, 13)[0], "+head");
 }
 
-/// A gang of shares that runs so many minutes.
+/// A gang of device shares that runs for this many minutes.
 fn share(name: &str, count: u32, thousandths: i64, minutes: u64) -> Gang {
     let mut request = cpu(1);
     let resource = ResourceName::share_of(&ResourceName::new(GPU));
@@ -85,7 +85,7 @@ fn share(name: &str, count: u32, thousandths: i64, minutes: u64) -> Gang {
 
 #[test]
 fn of_shared_devices_all_is_kept() {
-    // A GPU is shared: nobody knows which one becomes free.
+    // A GPU is shared, so it is unknown which one becomes free.
     let mut engine = engine([gpu_node("a", 2)]);
     engine.apply_gang(share("runs", 1, 600, 10));
     engine.apply_gang(at(1, share("head", 2, 800, 10)));
@@ -105,7 +105,7 @@ fn of_shared_devices_all_is_kept() {
     engine.delete_gang(&id("soon"));
     engine.delete_gang(&id("runs"));
     assert_eq!(cycle_at(&mut engine, 10)[0], "+head");
-    // 200 are left of either.
+    // 200 thousandths are left of each.
     assert_eq!(free(&engine, "a", GPU), 0);
 }
 
@@ -169,8 +169,8 @@ fn odd_input() {
     assert_eq!(start(&engine, "head"), Some(61));
 }
 
-/// Of 8 GPUs 24 are held, since quota was lowered: an end that does not bring the
-/// queue below its quota gives nothing.
+/// 24 GPUs are held of a quota that was lowered to 8: an end that does not bring the queue below
+/// its quota gives nothing.
 #[test]
 fn quota_is_there_when_the_debt_is_paid() {
     let mut engine = engine(gpu_nodes(4));

@@ -1,5 +1,5 @@
-//! What is lent is given back: who borrows comes after a gang that waits for what is
-//! its queue's own, also in time.
+//! Tests that lent quota is given back: a borrower comes after a gang that waits for its queue's
+//! own quota, also in time.
 
 use std::time::Duration;
 
@@ -16,8 +16,8 @@ fn of(queue: &str, gang: Gang) -> Gang {
     }
 }
 
-/// Under one root `a` has 8 of 16 GPUs, `b` and `c` none of their own, and none is
-/// preempted for anybody.
+/// Under one root `a` has 8 of 16 GPUs, `b` and `c` have none of their own, and no gang is
+/// preempted.
 fn lent(nodes: usize) -> Engine {
     let mut engine = engine(gpu_nodes(nodes));
     engine.apply_queue(below("root", None, gpus(8)));
@@ -28,8 +28,7 @@ fn lent(nodes: usize) -> Engine {
     engine
 }
 
-/// Small gangs come all the time, and what ends piece by piece would be lent again
-/// at once.
+/// Small gangs keep coming, and would borrow again at once what becomes free piece by piece.
 #[test]
 fn who_waits_for_its_own_quota_is_not_starved_by_those_who_borrow() {
     for told in [Some(5), None] {
@@ -89,7 +88,7 @@ fn who_borrows_may_pass_an_owner_if_it_gives_back_in_time() {
     assert_eq!(cycle_at(&mut engine, 3), ["+late"]);
 }
 
-/// It would borrow itself: whose turn it is then is decided when there is something.
+/// The gang would borrow itself: whose turn it is then is decided when quota is free.
 #[test]
 fn who_would_borrow_keeps_nobody_from_borrowing() {
     let mut engine = lent(3);
@@ -102,7 +101,7 @@ fn who_would_borrow_keeps_nobody_from_borrowing() {
     assert!(said.contains(&"+small".to_owned()), "{said:?}");
 }
 
-/// Grace counts as running, and the end of one that leaves is that of its grace.
+/// The grace period counts as runtime, and a leaving gang ends with its grace period.
 #[test]
 fn what_is_given_back_late_does_not_pass() {
     let mut engine = lent(3);

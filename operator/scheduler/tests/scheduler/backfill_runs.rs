@@ -1,4 +1,4 @@
-//! Backfill over time: gangs come, run and end, and the engine is told when they do.
+//! Backfill over time: gangs come, run and end, and the engine learns of each.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -19,33 +19,33 @@ pub struct Job {
     pub runs: i64,
 }
 
-/// What happened.
+/// The events of a run.
 #[derive(Default)]
 pub struct Story {
     pub started: BTreeMap<GangId, i64>,
-    /// The first start that was told of a head.
+    /// The first start that was reported for each head.
     promised: BTreeMap<GangId, i64>,
-    /// Heads that started though not at once.
+    /// Heads that started, but not at once.
     kept: usize,
 }
 
-/// A pod of somebody else's, of which it is told when it goes as soon as it is there.
+/// An external pod. When it goes is reported as soon as it exists.
 #[derive(Clone, Debug)]
 pub struct Stranger {
     pub node: String,
     pub request: Resources,
     pub comes: i64,
-    /// None: never.
+    /// When it goes. None: never.
     pub goes: Option<i64>,
 }
 
-/// Runs jobs to the end, or until then. The engine is asked whenever a job comes or
-/// ends, and when it asks for it.
+/// Runs jobs to the end, or until `until`. A cycle runs whenever a job comes or ends, and at the
+/// engine's wakeups.
 pub fn run(engine: &mut Engine, jobs: Vec<Job>, until: i64) -> Story {
     run_beside(engine, jobs, &[], until)
 }
 
-/// The same among pods of others.
+/// Runs jobs among external pods.
 pub fn run_beside(
     engine: &mut Engine,
     mut jobs: Vec<Job>,
@@ -125,7 +125,7 @@ pub fn run_beside(
     }
 }
 
-/// Knuth's, MMIX.
+/// Knuth's generator, MMIX.
 struct Random(u64);
 
 impl Random {
@@ -159,8 +159,8 @@ pub fn any_job(at: usize) -> impl Strategy<Value = Job> {
 proptest! {
     #![proptest_config(cases(500))]
 
-    /// Where everyone ends in time, pods of others among them, no head starts later
-    /// than was said first; and all that can start does.
+    /// If all gangs and external pods end in time, no head starts later than first reported, and
+    /// every gang that can start does.
     #[test]
     fn no_head_is_made_later(
         nodes in prop::collection::vec(any_node(1), 1..5),
@@ -209,7 +209,7 @@ fn heads_are_kept_waiting_and_start_as_told() {
     }
 }
 
-/// Small gangs without end come for so many minutes, more than there is room for.
+/// Small gangs without a known end come for this many minutes, more than there is room for.
 fn stream(random: &mut Random, minutes: i64, told: Option<Duration>) -> Vec<Job> {
     (0..minutes * 9)
         .map(|i| {
@@ -227,7 +227,7 @@ fn slots(count: usize) -> Engine {
     engine((0..count).map(|i| gpu_node(&format!("n{i:03}"), 1)))
 }
 
-/// When each of two gangs of 64 starts that come at minute 30 and 31.
+/// Starts of two gangs of 64 that come at minutes 30 and 31.
 fn wide(told: Option<Duration>) -> [i64; 2] {
     let mut jobs = stream(&mut Random(1), 200, told);
     for (i, name) in ["a", "b"].into_iter().enumerate() {
@@ -267,8 +267,8 @@ fn nor_does_one_of_gangs_that_never_end_when_they_should() {
     }
 }
 
-/// Small gangs that go before them come all the time, and others after them: neither
-/// keeps what both need, and both start.
+/// Small gangs keep coming, some before these gangs in order and some after. Neither of the two
+/// keeps the other from what both need, and both start.
 #[test]
 fn two_wide_gangs_start_though_others_go_before_them_all_the_time() {
     for told in [None, Some(millis(20 * MINUTE))] {
@@ -296,8 +296,8 @@ fn two_wide_gangs_start_though_others_go_before_them_all_the_time() {
     }
 }
 
-/// Most of them small, some as large as half of the cluster, about as many as it
-/// can do.
+/// Jobs that are mostly small, some as large as half of the cluster, at about the rate that the
+/// cluster can handle.
 fn workload(random: &mut Random, count: usize, gpus: i64) -> Vec<Job> {
     let mut comes = 0;
     let mut jobs = Vec::new();
@@ -315,7 +315,7 @@ fn workload(random: &mut Random, count: usize, gpus: i64) -> Vec<Job> {
         gang.submitted = ms(comes);
         gang.runtime = Some(millis(runs));
         jobs.push(Job { gang, comes, runs });
-        // So that work comes as fast as it can be done.
+        // Work comes as fast as the cluster can do it.
         comes += MINUTE * i64::from(pods) * each * (1 + random.below(100)) / gpus;
     }
     jobs
@@ -346,7 +346,7 @@ fn waits_are_shorter_than_in_strict_order_and_large_gangs_are_not_pushed_back() 
             order: QueueOrder::StrictFifo,
             ..queue("default", None)
         });
-        // Nobody's end is known, and nobody has waited for long.
+        // No end is known, and no gang has waited for long.
         let unprotected = jobs.iter().cloned().map(|mut job| {
             job.gang.runtime = None;
             job.gang.submitted = job.gang.submitted.plus_millis(1 << 50);

@@ -1,4 +1,4 @@
-//! What users read when a gang waits, word by word.
+//! Tests of the sentences that users read while a gang is pending, word by word.
 
 use crate::common::*;
 use trellis_scheduler::{
@@ -60,7 +60,7 @@ fn the_quota_never_suffices() {
     );
 }
 
-/// Gangs that hold quota now end, so their holdings are not missing for ever.
+/// Gangs that hold quota now will end, so what they hold is not missing for ever.
 #[test]
 fn change_for_a_quota_that_never_suffices_leaves_out_what_is_held_now() {
     let mut engine = engine(gpu_nodes(50));
@@ -148,7 +148,7 @@ fn no_node_matches() {
     ));
     engine.apply_node(zone(cpu_node("n6")));
     let unhealthy = |name: &str, why: &str| Node {
-        // The healer has cordoned it too: what is said is why.
+        // The healer has cordoned the node too, but the reason is reported.
         unschedulable: true,
         unhealthy: Some(why.to_owned()),
         ..gpu_node(name, 8)
@@ -198,7 +198,7 @@ fn no_node_matches() {
     );
 }
 
-/// It listed none before, and has none still; but that it lists it says something.
+/// The node listed none before and still has none, but listing the resource with 0 matters.
 #[test]
 fn a_device_that_a_node_lists_from_now_on_is_told() {
     let mut engine = engine([cpu_node("n0")]);
@@ -415,7 +415,7 @@ fn nodes_that_are_avoided_for_a_while_are_the_reason_and_not_the_size() {
         "NodesAvoided: 1 node is left out for a while after a failure there, and the others do \
          not suffice"
     );
-    // What would not fit with them either is too large.
+    // A gang that would not fit with those nodes either is too large.
     gang.groups[0].count = 3;
     assert!(says(&mut engine, &gang).starts_with("ExceedsCluster"));
 }

@@ -1,5 +1,5 @@
-//! The smallest change that a certificate names: made, it lets the gang run; made
-//! any smaller, it does not.
+//! Tests of the smallest change that an explanation names: with it the gang runs, with any less it
+//! does not.
 
 use std::collections::BTreeMap;
 
@@ -61,7 +61,7 @@ fn nodes_are_told_where_least_is_to_be_freed() {
         "needs 8 nvidia.com/gpu on one node; 10 are free on 3 nodes, at most 5 on one; it would \
          fit with 3 nvidia.com/gpu more free on \"n01\""
     );
-    // In all 6 are missing, and so much on these nodes would not do.
+    // 6 are missing in total, but that much in total on these nodes would not suffice.
     let says = refusal(&mut engine, &workers("w", 2, gpu(1, 8))).to_string();
     assert!(
         says.contains("6 are missing")
@@ -199,7 +199,7 @@ proptest! {
         let told = engine.trial(&gang, ms(0)).unwrap_err();
         let is_never = told.reason == WaitReason::ExceedsQuota;
         prop_assert!(!raises.is_empty());
-        // Each in turn is raised by one less; then each by all of it.
+        // Each limit in turn is raised by one less; then all by the full amount.
         for less in (0..raises.len()).map(Some).chain([None]) {
             let mut now = tree.clone();
             for (at, raise) in raises.iter().enumerate() {
@@ -210,7 +210,8 @@ proptest! {
             for queue in now.values() {
                 engine.apply_queue(queue.clone());
             }
-            // Where the whole quota is too small, it is no longer: gangs that hold some may be left.
+            // If the whole quota was too small, the raise must change the reason; gangs may still
+            // hold some of it.
             let helps = match engine.trial(&gang, ms(0)) {
                 Ok(_) => true,
                 Err(told) => is_never && told.reason != WaitReason::ExceedsQuota,
@@ -260,7 +261,7 @@ proptest! {
         }
     }
 
-    /// What is told for several groups lets them run; there may be less that would.
+    /// The change that is reported for several groups lets them run; a smaller one may exist.
     #[test]
     fn what_becomes_free_lets_several_groups_run(
         nodes in any_used(),
@@ -296,7 +297,7 @@ fn gpus_of(freed: &[FreeOn]) -> i64 {
         .sum()
 }
 
-/// The fewest GPUs that have to become free for the gang, every way tried.
+/// The fewest GPUs that have to become free for the gang; tries every way.
 fn fewest_gpus(gang: &Gang, nodes: &[Used]) -> Option<i64> {
     let pods: Vec<&Resources> = gang
         .groups

@@ -1,4 +1,4 @@
-//! The numbers of what could never run, against a count of the nodes one by one.
+//! Tests of the numbers for gangs that could never run, against a count of the nodes one by one.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ fn any_event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// A gang of one group, larger than most clusters; some of shares of a GPU.
+/// A gang of one group, larger than most clusters; some request shares of a GPU.
 fn any_large() -> impl Strategy<Value = Gang> {
     let share = prop::option::weighted(0.3, 1..1_200_i64);
     (any_gang("w".into(), NODES), 1..4_u32, share).prop_map(|(mut gang, times, share)| {

@@ -1,4 +1,4 @@
-//! Who holds the quota that a gang waits for.
+//! Tests of the explanation of missing quota: which gangs and queues hold it.
 
 use crate::common::*;
 use crate::queues::{below, gpus, small};
@@ -11,7 +11,7 @@ fn a_certificate_names_the_queues_that_hold_most_of_what_is_missing() {
     for (name, nominal) in [("a", 8), ("b", 4), ("c", 4), ("d", 4), ("e", 4)] {
         engine.apply_queue(below(name, Some("all"), gpus(nominal)));
     }
-    // Covered by what it lends nobody: none of it is what others lack.
+    // Covered by quota that the queue does not lend: none of it is what others lack.
     let alone = Quota {
         lending_limit: Some(0),
         ..gpus(8)
@@ -37,11 +37,11 @@ fn a_certificate_names_the_queues_that_hold_most_of_what_is_missing() {
          \"b\" 2, \"c\" 1; queue \"a\" holds 2 of its 8, and what it has lent is not taken back: its \
          preemption.reclaimWithinCohort is Never"
     );
-    // What it would borrow itself nobody owes it.
+    // No queue owes it what it would borrow itself.
     let more = refusal(&mut engine, &small("a", "w", 8)).to_string();
     let end = "; queue \"a\" holds 2 of its 8, would borrow 2 and may borrow 0 now";
     assert!(more.ends_with(end), "{more}");
-    // Whoever may take it back, and does not find whom to take it from.
+    // The queue may reclaim, but finds no gang that it may preempt.
     let mut lower = below("a", Some("all"), gpus(8));
     lower.preemption.reclaim = Reclaim::LowerPriority;
     engine.apply_queue(lower);

@@ -1,4 +1,4 @@
-//! Short words for nodes, gangs and what an engine says.
+//! Helpers for nodes and gangs, and for what an engine reports.
 
 use trellis_scheduler::{
     Certificate, Decision, Engine, Gang, GangId, GroupName, Node, NodeName, Placement, PodKey,
@@ -13,7 +13,7 @@ pub fn ms(millis: i64) -> Time {
     Time::from_millis(millis)
 }
 
-/// A node with so many GPUs, 96 cores and 1000Gi.
+/// A node with this many GPUs, 96 cores and 1000Gi.
 pub fn gpu_node(name: &str, gpus: i64) -> Node {
     node(
         name,
@@ -113,7 +113,7 @@ pub fn engine(nodes: impl IntoIterator<Item = Node>) -> Engine {
     engine
 }
 
-/// So many nodes of 8 GPUs, `n00` on.
+/// This many nodes of 8 GPUs, starting with `n00`.
 pub fn gpu_nodes(count: usize) -> Vec<Node> {
     (0..count)
         .map(|i| gpu_node(&format!("n{i:02}"), 8))
@@ -128,7 +128,7 @@ pub fn free(engine: &Engine, node: &str, resource: &str) -> i64 {
     engine.free(&NodeName::new(node)).unwrap()[&ResourceName::new(resource)]
 }
 
-/// What a cycle decided: `+name` placed, `-name` waiting, `!name victim ...`
+/// The decisions of a cycle in short: `+name` placed, `-name` waiting, `!name victim ...`
 /// preempting, `~name` drained, without the namespace.
 pub fn said(decisions: &[Decision]) -> Vec<String> {
     let short = |id: &GangId| id.as_str().trim_start_matches("team/").to_owned();
@@ -163,12 +163,12 @@ pub fn shown(placement: &Placement) -> String {
     groups.collect::<Vec<_>>().join(", ")
 }
 
-/// Where a gang would go.
+/// The placement that a gang would get.
 pub fn place(engine: &mut Engine, gang: &Gang) -> String {
     shown(&engine.trial(gang, ms(0)).unwrap().placement)
 }
 
-/// Why a gang would wait.
+/// The explanation that a gang would get.
 pub fn refusal(engine: &mut Engine, gang: &Gang) -> Certificate {
     engine.trial(gang, ms(0)).unwrap_err()
 }
@@ -177,7 +177,7 @@ pub fn reason(engine: &Engine, gang: &str) -> Option<WaitReason> {
     engine.certificate(&id(gang)).map(|c| c.reason)
 }
 
-/// So many cases, or as many more as `PROPTEST_CASES` says.
+/// At least this many cases, or as many as `PROPTEST_CASES` says.
 pub fn cases(least: u32) -> proptest::test_runner::Config {
     let config = proptest::test_runner::Config::default();
     proptest::test_runner::Config {

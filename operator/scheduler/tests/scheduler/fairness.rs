@@ -1,5 +1,5 @@
-//! Whose turn it is, told a second time and worked out anew at each step: a cycle starts
-//! gangs in that very order.
+//! Tests of whose turn it is, against a second implementation that computes it anew at each step: a
+//! cycle starts gangs in that order.
 
 use std::collections::BTreeMap;
 
@@ -38,7 +38,7 @@ struct Fleet {
 }
 
 impl Fleet {
-    /// What a queue holds, for its weight, in parts that are not rounded.
+    /// Usage of a queue divided by its weight, in parts fine enough to need no rounding.
     fn share(&self, queue: &str) -> i64 {
         let own = self.held.get(queue).copied().unwrap_or(0);
         let below = PARENTS.iter().filter(|(_, parent)| *parent == queue);
@@ -48,7 +48,7 @@ impl Fleet {
         (own + below) * (1 << 20) / i64::from(self.queues[queue].1)
     }
 
-    /// How far up a queue must borrow for so much more: 0 not at all, 2 from the root.
+    /// How far up a queue must borrow for this many more GPUs: 0 not at all, 2 from the root.
     fn borrowing_level(&self, leaf: &str, gpus: i64) -> u32 {
         let held = |queue: &str| self.held.get(queue).copied().unwrap_or(0);
         if held(leaf) + gpus <= self.queues[leaf].0 {
@@ -82,7 +82,7 @@ impl Fleet {
         let heads = heads.into_iter().filter(|(level, ..)| *level == lowest);
         let (below, beside): (Vec<_>, Vec<_>) =
             heads.partition(|(_, (_, _, leaf), _)| MID.contains(leaf));
-        // Below the root it is `mid` that has the turn, and then one of its own.
+        // Below the root `mid` has the turn, and then one of its leaves.
         let first = below
             .into_iter()
             .min()
@@ -127,7 +127,7 @@ fn queue(fleet: &Fleet, name: &str, parent: &str) -> Queue {
 proptest! {
     #![proptest_config(cases(300))]
 
-    /// There is room and quota for all: what is left to decide is who goes first.
+    /// There is room and quota for all gangs: only their order is left to decide.
     #[test]
     fn a_cycle_starts_gangs_in_the_order_of_their_turns(
         queues in prop::collection::vec(any_queue(), 5),
@@ -141,7 +141,7 @@ proptest! {
             waits: named.map(|(at, gang)| (format!("w{at:02}"), gang)).collect(),
         };
         let mut engine = Engine::with_decay(Decay::half_life(0));
-        // Of GPUs least is there: they are what shares are measured by.
+        // GPUs are the scarcest resource, so shares are measured by them.
         engine.apply_node(node("n", gpu(512, 128).with("pods", 512)));
         engine.apply_queue(below("root", None, gpus(128)));
         for (name, parent) in PARENTS {

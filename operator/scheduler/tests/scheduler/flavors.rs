@@ -1,4 +1,4 @@
-//! Flavors that groups name, and quota that is lent, as users are told of them.
+//! Tests of the explanations about flavors that groups name, and about lent quota.
 
 use std::collections::BTreeMap;
 
@@ -56,7 +56,7 @@ fn a_flavor_that_is_not_offered_or_has_no_nodes_says_so() {
         wants.contains(" without label \"product=b200\" of flavor \"h100\""),
         "{wants}"
     );
-    // What the user wrote stays the user's.
+    // A label that the user wrote is not attributed to the flavor.
     let own = &mut gang.groups[0].constraints.node_selector;
     own.insert("product".to_owned(), "b200".to_owned());
     let wants = refusal(&mut engine, &gang).to_string();

@@ -1,4 +1,4 @@
-//! Which flavors a placed gang is charged to, and how that is said.
+//! Tests of the flavors that a placed gang is charged to, and how they are reported.
 
 use std::collections::BTreeMap;
 
@@ -87,7 +87,7 @@ fn on_a() -> Placement {
         .collect()
 }
 
-/// GPUs of each flavor that are held of the queue.
+/// GPUs of each flavor that are held of the queue's quota.
 fn held(engine: &Engine) -> Vec<(String, i128)> {
     let standing = engine.queue_standing(&QueueName::new("q")).unwrap();
     let lines = standing.lines.iter().filter(|l| l.resource.as_str() == GPU);
@@ -113,14 +113,14 @@ fn a_restored_gang_is_charged_to_the_flavors_that_it_was_given() {
         (given(&second, "old"), held(&second)),
         (given(&first, "old"), spot(8))
     );
-    // Whatever has become of them: nothing is offered any more than is there.
+    // The flavors count whatever has become of them: here the queue no longer offers them.
     let mut third = two_on_the_same_node();
     third.delete_flavor(&FlavorName::new("spot"));
     third.restore_gang_in(eight("old"), on_a(), &flavors, ms(0));
     assert_eq!(held(&third), spot(8));
     third.delete_gang(&id("old"));
     assert_eq!(held(&third), spot(0));
-    // Where they are not known, the first that suits the nodes.
+    // If the flavors are unknown, the first that suits the nodes.
     third.restore_gang(eight("old"), on_a(), ms(0));
     assert_eq!(held(&third)[0].1, 8);
 }

@@ -1,9 +1,9 @@
-//! Which flavor is given, case by case, as a user of Kueue knows it: flavors in order, the
-//! first that fits, borrowing before the next flavor (`whenCanBorrow: Borrow`), and the next
-//! flavor before preemption (`whenCanPreempt: TryNextFlavor`), which are Kueue's defaults.
+//! Tests of flavor assignment, case by case, as a user of Kueue knows it: flavors in order, the
+//! first that fits, borrowing before the next flavor (`whenCanBorrow: Borrow`), and the next flavor
+//! before preemption (`whenCanPreempt: TryNextFlavor`), which are Kueue's defaults.
 //!
-//! The cases are those of its flavor assigner, in its words. Where we go on, it stops: its
-//! flavor is chosen by quota alone, and whether nodes have room is found out later.
+//! The cases are those of Kueue's flavor assigner, with its names. Kueue stops where this engine
+//! goes on: it chooses a flavor by quota alone, and checks later if nodes have room.
 
 use crate::common::*;
 use crate::flavors_offered::{flavored, one_of_each};
@@ -13,7 +13,7 @@ use trellis_scheduler::{
     TaintEffect, WithinQueue,
 };
 
-/// What a case adds to the cluster.
+/// Changes that a case makes to the cluster and the gang.
 type Twist = fn(&mut Engine, &mut Gang);
 
 struct Case {
@@ -22,10 +22,10 @@ struct Case {
     offers: [&'static [(&'static str, i64)]; 2],
     /// By queue: GPUs of a flavor that run.
     held: &'static [(&'static str, &'static str, u32)],
-    /// Pods of a GPU each that come to `a`, and the flavors that they name.
+    /// Pods of one GPU each that come to `a`, and the flavors that they name.
     asks: (u32, &'static [&'static str]),
     twist: Twist,
-    /// The flavor, or the reason to wait.
+    /// The assigned flavor, or the reason to wait.
     given: &'static str,
 }
 
@@ -75,7 +75,7 @@ fn given(case: &Case) -> String {
     }
 }
 
-/// The queue as it is, with this changed.
+/// Applies the queue with this change.
 fn queue(engine: &mut Engine, offers: &[(&str, i64)], change: impl Fn(&mut Queue)) {
     let mut queue = flavored("a", Some("root"), offers);
     change(&mut queue);
@@ -239,7 +239,7 @@ fn rows_of_kueues_flavor_assigner() {
     }
 }
 
-/// The first flavor would do if a gang of the own queue left, the second if another queue gave
+/// The first flavor would do if a gang of the same queue left, the second if another queue gave
 /// back what it borrows.
 #[test]
 fn a_borrower_of_a_later_flavor_leaves_before_a_gang_of_the_own_queue() {

@@ -1,4 +1,4 @@
-//! What a queue offers that names nothing itself, or names it wrongly.
+//! Tests of what a queue offers that has no quotas itself, or is misconfigured.
 
 use crate::common::*;
 use crate::queues::{below, flavor, gpus, small};
@@ -14,8 +14,7 @@ fn quotas(of: &[(&str, i64)]) -> std::collections::BTreeMap<ResourceName, Quota>
     of.iter().map(quota).collect()
 }
 
-/// A queue that offers so many GPUs of flavors, in order, and cores as many as
-/// anyone wants.
+/// A queue that offers this many GPUs of each flavor, in order, and practically unlimited cores.
 pub fn flavored(name: &str, parent: Option<&str>, of: &[(&str, i64)]) -> Queue {
     let flavors = of.iter().map(|(flavor, nominal)| FlavorQuotas {
         flavor: FlavorName::new(*flavor),
@@ -147,7 +146,7 @@ fn what_is_named_twice_or_not_for_every_flavor_stops_the_queue() {
         says(&mut engine, &again),
         "queue \"team\" names resource \"cpu\" in two resource groups"
     );
-    // Nor does anyone borrow of it, until it is mended.
+    // No queue borrows from it either, until the fault is mended.
     engine.apply_queue(below("all", None, gpus(0)));
     engine.apply_queue(Queue {
         parent: Some(QueueName::new("all")),

@@ -1,4 +1,4 @@
-//! Several ways to give a gang its flavors: which is tried, and of which is told.
+//! Tests of several flavor assignments of a gang: which one is tried, and which one is reported.
 
 use crate::common::*;
 use crate::flavors_offered::{flavored, one_of_each};
@@ -12,7 +12,7 @@ fn of_flavor(mut gang: Gang, flavor: &str) -> Gang {
     gang
 }
 
-/// 4 GPUs of `a` that are free, 8 of `b` that are held.
+/// 4 free GPUs of flavor `a`, and 8 held GPUs of flavor `b`.
 fn small_and_busy(quota: &[(&str, i64)]) -> Engine {
     let mut engine = one_of_each(&["b"]);
     engine.apply_flavor(flavor("a"));
@@ -29,21 +29,21 @@ fn never_is_said_only_where_it_is_so_in_every_flavor() {
         queue: QueueName::new("q"),
         ..workers(name, 1, gpu(1, 8))
     };
-    // The nodes of `a` are too small, those of `b` are held.
+    // The nodes of `a` are too small, those of `b` are in use.
     let mut engine = small_and_busy(&[("a", 100), ("b", 100)]);
     let told = refusal(&mut engine, &eight("w"));
     assert_eq!(told.reason, WaitReason::InsufficientCapacity, "{told}");
-    // So is the quota.
+    // The same holds for quota.
     let mut engine = small_and_busy(&[("a", 4), ("b", 8)]);
     let told = refusal(&mut engine, &eight("w"));
     assert_eq!(told.reason, WaitReason::QuotaExceeded, "{told}");
-    // What lacks room alone has passed more than what lacks quota.
+    // An assignment that lacks only room has passed more checks than one that lacks quota.
     let mut engine = small_and_busy(&[("b", 8), ("a", 8)]);
     engine.apply_gang(of_flavor(small("q", "four", 4), "a"));
     cycle(&mut engine);
     let told = refusal(&mut engine, &small("q", "w", 4));
     assert_eq!(told.reason, WaitReason::InsufficientCapacity, "{told}");
-    // It starts as soon as the way is open of which it was told.
+    // The gang starts as soon as the reported assignment works.
     engine.apply_gang(eight("w"));
     assert_eq!(cycle(&mut engine), ["-w QuotaExceeded"]);
     engine.delete_gang(&id("busy"));
@@ -52,8 +52,8 @@ fn never_is_said_only_where_it_is_so_in_every_flavor() {
 
 const FIVE: [&str; 5] = ["f0", "f1", "f2", "f3", "f4"];
 
-/// A node of each of five flavors: of 2 GPUs, the last of 8. Three groups have 125
-/// ways, of which 64 are tried at most.
+/// A node of each of five flavors: four of 2 GPUs, the last one of 8. Three groups have 125
+/// assignments, of which 64 are tried at most.
 fn five(quota: i64) -> Engine {
     let mut engine = engine([]);
     for name in FIVE {
@@ -82,10 +82,10 @@ fn of_very_many_ways_those_without_hope_are_left_out() {
         place(&mut engine, &three([8, 1, 1])),
         "large: f4*1, second: f0*1, third: f0*1"
     );
-    // Where a group has no hope at all, that is said.
+    // If a group can never start, the explanation says so.
     let told = refusal(&mut engine, &three([9, 1, 1]));
     assert_eq!(told.reason, WaitReason::ExceedsCluster, "{told}");
-    // Quota leaves no hope as well as nodes do.
+    // Quota can rule out choices as nodes do.
     let mut engine = five(2);
     let told = refusal(&mut engine, &three([8, 1, 1]));
     assert_eq!(told.reason, WaitReason::ExceedsQuota, "{told}");
@@ -107,8 +107,8 @@ fn past_the_bound_it_is_said_that_not_every_way_was_tried() {
     engine.apply_node(label(gpu_node("more", 8), "gpu", "f0"));
     let quotas: Vec<(&str, i64)> = FIVE.iter().map(|name| (*name, 100)).collect();
     engine.apply_queue(flavored("q", None, &quotas));
-    // The last takes all of f0; with the first there, which is so in the first 125
-    // ways, there is no room.
+    // The last group takes all of f0. If the first group is there too, as in the first 125
+    // assignments, there is no room.
     let mut groups: Vec<_> = ["a", "b", "c", "d"]
         .iter()
         .map(|name| group(name, 1, gpu(1, 8)))
@@ -125,7 +125,7 @@ fn past_the_bound_it_is_said_that_not_every_way_was_tried() {
         "Fragmented: each task group fits alone, but 6 matching nodes have no room for all 6 pods \
          together; not every way was tried"
     );
-    // Flavors that it names are fewer ways.
+    // A group that names flavors has fewer assignments.
     for (group, flavor) in wide.groups.iter_mut().zip(["f1", "f2", "f3", "f4"]) {
         group.flavors = vec![FlavorName::new(flavor)];
     }

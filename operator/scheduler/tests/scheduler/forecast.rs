@@ -1,5 +1,4 @@
-//! When gangs that wait are expected to start: as they then do, where everyone
-//! ends in time and nothing else comes.
+//! Tests that pending gangs start as forecast if all gangs end in time and no new gang comes.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -35,7 +34,7 @@ fn one_starts_when_the_one_before_it_ends() {
     let mut engine = engine(gpu_nodes(2));
     engine.apply_gang(whole("runs", 2, Some(10)));
     assert_eq!(cycle_at(&mut engine, 0), ["+runs"]);
-    // Their pods are there: they go with their gang.
+    // Their pods exist: they go with their gang.
     for (index, node) in [(0, "n00"), (1, "n01")] {
         engine.apply_pod(worker("runs", index), NodeName::new(node), gpu(1, 8));
     }
@@ -47,7 +46,7 @@ fn one_starts_when_the_one_before_it_ends() {
     cycle_at(&mut engine, 5);
     let expected_now = starts([("next", 10), ("after", 15), ("beside", 15)]);
     assert_eq!(expected(&engine), expected_now);
-    // It changes nothing in the engine itself.
+    // The forecast changes nothing in the engine itself.
     assert_eq!(expected(&engine), expected_now);
     assert_eq!(engine.waiting_gangs(), 5);
 }
@@ -104,7 +103,7 @@ fn pods_that_leave_by_themselves_are_gone_when_they_said() {
     engine.apply_gang(at(1, part("next", 8, Some(10))));
     engine.apply_gang(at(1, whole("two", 2, None)));
     cycle_at(&mut engine, 1);
-    // The other should have gone a minute ago: nobody knows when it does.
+    // The other pod should have gone a minute ago: its end is unknown.
     assert_eq!(expected(&engine), starts([("next", 5)]));
     engine.delete_pod(&PodKey::new("foreign/late"));
     assert_eq!(expected(&engine), starts([("next", 1), ("two", 11)]));
@@ -121,8 +120,8 @@ fn ends(engine: &Engine) -> BTreeMap<String, i64> {
     .collect()
 }
 
-/// Who makes room ends when it has, and not when it would have done its work; so does who has no
-/// end that is known. Its next run is another.
+/// A victim ends when it has made room, and not when it would have finished its work; this holds
+/// without a known end too. Its next run is another one.
 #[test]
 fn who_makes_room_ends_with_its_grace() {
     for runtime in [Some(30), None] {
@@ -149,14 +148,14 @@ fn who_makes_room_ends_with_its_grace() {
         };
         engine.apply_gang(at(10, high));
         let expected = starts([("low", 4), ("high", 14)]);
-        // Before it is decided, and while it leaves, however long that lasts.
+        // Before the decision, and while the gang leaves, however long that takes.
         assert_eq!(ends(&engine), expected, "{runtime:?}");
         cycle_at(&mut engine, 0);
         for minute in [0, 1, 3] {
             cycle_at(&mut engine, minute);
             assert_eq!(ends(&engine).get("low"), Some(&4), "{runtime:?} {minute}");
         }
-        // It should have gone: nobody knows when it does.
+        // The gang should have gone: its end is unknown.
         cycle_at(&mut engine, 6);
         assert_eq!(ends(&engine).get("low"), None, "{runtime:?}");
     }
@@ -180,7 +179,7 @@ fn it_is_cut_off_where_it_would_take_too_long() {
 proptest! {
     #![proptest_config(cases(300))]
 
-    /// Where everyone ends in time and nobody comes, all start as expected.
+    /// If all gangs end in time and no new gang comes, all start as forecast.
     #[test]
     fn all_start_as_expected(
         nodes in prop::collection::vec(any_node(1), 1..5),

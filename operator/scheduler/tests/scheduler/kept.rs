@@ -1,4 +1,4 @@
-//! Places that are kept for gangs which start again.
+//! Tests of places that are kept for gangs that restart.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ pub fn nodes(names: &[&str]) -> Vec<NodeName> {
     names.iter().map(|name| NodeName::new(*name)).collect()
 }
 
-/// A gang on nodes `n00` on, as many as it has pods, that are seen.
+/// A gang on as many nodes as it has pods, starting with `n00`; its pods are seen.
 pub fn running(nodes: usize, pods: u32) -> (Engine, Gang) {
     let mut engine = engine(gpu_nodes(nodes));
     let gang = of(0, "w", pods);
@@ -33,7 +33,7 @@ fn room_that_its_pods_leave_is_held_but_where_it_is_not_kept() {
     let (mut engine, gang) = running(2, 2);
     assert!(engine.keep_gang(&id("w"), &nodes(&["n01"]), seconds(120)));
     engine.apply_gang(of(9, "other", 1));
-    // Its pods are there still, and count once.
+    // Its pods still exist, and count once.
     assert_eq!(at(&mut engine, seconds(1)), ["-other InsufficientCapacity"]);
     assert_eq!(
         (free(&engine, "n00", GPU), free(&engine, "n01", GPU)),
@@ -55,7 +55,7 @@ fn what_survives_goes_back_to_its_node_and_the_lost_rank_elsewhere() {
     engine.delete_node(&NodeName::new("n01"));
     gone(&mut engine, &gang);
     engine.apply_node(gpu_node("n03", 8));
-    // A better fit for all would be elsewhere.
+    // The best fit for all pods would be elsewhere.
     engine.apply_node(gpu_node("a", 24));
     engine.apply_gang(Gang {
         excluded_nodes: nodes(&["n01", "a"]),
@@ -118,7 +118,7 @@ fn it_says_what_it_waits_for_and_its_place_stays_kept() {
         ["+other", "-w InsufficientCapacity"]
     );
     assert_eq!(placed(&engine, "other"), "worker: n02*1");
-    // It needs one node more, and not two.
+    // The gang lacks one node, and not two.
     let told = engine.explain(&id("w"), seconds(3)).unwrap();
     let change = told.change.as_ref().unwrap().to_string();
     assert!(
@@ -130,7 +130,7 @@ fn it_says_what_it_waits_for_and_its_place_stays_kept() {
     assert_eq!(placed(&engine, "w"), "worker: n00*1 n03*1");
 }
 
-/// Whatever ends it, everything is given back.
+/// Everything is given back, however the keeping ends.
 #[test]
 fn it_is_given_back_in_time_and_with_its_gang_and_its_queue() {
     type End = fn(&mut Engine);
@@ -218,7 +218,7 @@ fn a_pod_that_is_seen_late_counts_once() {
     assert_eq!(free(&engine, "n00", GPU), 0);
     engine.delete_pod(&worker("w", 0));
     assert_eq!(free(&engine, "n00", GPU), 0);
-    // Not what it was planned as: what is seen counts.
+    // The pod is not as planned: the seen pod counts.
     pod(&mut engine, "team/w-worker-0", "n00", gpu(1, 5));
     assert_eq!(free(&engine, "n00", GPU), 3);
     engine.delete_gang(&id("w"));
@@ -298,7 +298,7 @@ fn it_is_written_down_and_read_again() {
         assert_eq!(at(engine, seconds(3)), ["+w"]);
         assert_eq!(placed(engine, "w"), "worker: n00*1 n03*1 n02*1");
     }
-    // One without is read as ever.
+    // A snapshot without kept places is read as before.
     let mut text = serde_json::to_value(engine.snapshot()).unwrap();
     let gang = &mut text["gangs"][0];
     assert!(gang.get("kept").is_none() && gang.get("idle").is_none());

@@ -1,4 +1,4 @@
-//! Places that are kept, and what others want meanwhile.
+//! Tests of kept places, and of other gangs meanwhile.
 
 use crate::common::*;
 use crate::kept::{nodes, placed, running};
@@ -60,7 +60,7 @@ fn nobody_is_evicted_from_it_nor_waits_for_its_pods() {
     see(&mut engine, &kept);
     engine.keep_gang(&id("kept"), &[], seconds(120));
     engine.apply_gang(of(9, "high", 1));
-    // What terminates there makes room for nobody.
+    // Pods that terminate in a kept place make room for no other gang.
     assert_eq!(at(&mut engine, seconds(1)), ["!high low"]);
     engine.apply_gang(of(9, "next", 1));
     assert_eq!(at(&mut engine, seconds(2)), ["-next InsufficientCapacity"]);
@@ -71,7 +71,7 @@ fn nobody_is_evicted_from_it_nor_waits_for_its_pods() {
     assert_eq!(at(&mut engine, seconds(4)), ["+kept", "!next kept"]);
 }
 
-/// A head whose start nobody knows lets nobody onto its place, but who goes back.
+/// A head whose start is unknown lets no gang onto its place, except one that returns to its own.
 #[test]
 fn it_goes_back_beside_what_is_kept_for_others() {
     let (mut engine, gang) = running(3, 1);
@@ -141,8 +141,8 @@ fn a_strict_queue_keeps_its_order_for_who_starts_again() {
 proptest! {
     #![proptest_config(cases(300))]
 
-    /// A gang that restarts while others come: nobody is put where it was before the
-    /// time is over, and it is there again if it wants to be.
+    /// A gang restarts while others come: no other gang is placed on its room before the time is
+    /// over, and the gang returns there if it is applied.
     #[test]
     fn nobody_is_put_on_a_place_that_is_kept(
         pods in 1..4_u32,
@@ -204,8 +204,8 @@ proptest! {
     }
 }
 
-/// A gang before it in the queue waits for more quota: the one that starts again takes
-/// none of it that it did not have.
+/// A gang before it in the queue waits for more quota: the restarting gang takes no more quota than
+/// it had.
 #[test]
 fn it_goes_back_to_its_quota_though_another_waits_for_that() {
     let mut engine = engine(gpu_nodes(3));

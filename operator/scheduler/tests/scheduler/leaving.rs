@@ -1,4 +1,4 @@
-//! Quota and limits of those who leave: nobody else has them before they have left.
+//! Tests of quota and limits of leaving gangs: no other gang has them before they have left.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use trellis_scheduler::{
     ResourceName, Stop,
 };
 
-/// Nodes of 8 GPUs, and a queue `q` of so many in which priority preempts.
+/// Nodes of 8 GPUs, and a queue `q` with this quota in which priority preempts.
 fn limited(nodes: usize, gpus: i64) -> Engine {
     let mut engine = engine(gpu_nodes(nodes));
     engine.apply_queue(Queue {
@@ -42,12 +42,12 @@ fn what_a_victim_holds_beyond_what_it_is_asked_for_is_nobodys_until_it_has_left(
     preempts(&mut engine, seconds(1));
     engine.apply_gang(q(of(0, "next", 1)));
     assert_eq!(at(&mut engine, seconds(2)), ["-next QuotaExceeded"]);
-    // Its victim holds it, as what waits is told.
+    // Its victim still holds the quota, as the explanation of the pending gang says.
     let told = engine.certificate(&id("next")).unwrap().to_string();
     assert!(told.contains("16 of 16") && told.contains("low"), "{told}");
     let mut again = twin(&engine).unwrap();
     for engine in [&mut engine, &mut again] {
-        // Its pods have begun to stop, not more.
+        // Its pods have only begun to stop.
         engine.delete_pod(&worker("low", 0));
         assert!(at(engine, seconds(3)).is_empty());
         gone(engine, &low);
@@ -57,8 +57,8 @@ fn what_a_victim_holds_beyond_what_it_is_asked_for_is_nobodys_until_it_has_left(
     }
 }
 
-/// It is known when what leaves is there: who ends before then may start, and others
-/// leave it to the one that waits for it.
+/// The time at which leaving quota becomes free is known: gangs that end before then may start, and
+/// other gangs leave the quota to the one that waits for it.
 #[test]
 fn who_waits_for_it_knows_until_when() {
     let mut engine = limited(5, 24);
@@ -145,7 +145,7 @@ fn slow_and_quick() -> (Engine, Gang, Gang) {
     (engine, slow, quick)
 }
 
-/// The same where others than those are: there is room, and it is quota that it lacks.
+/// Requires other nodes than those: there is room, and only quota is missing.
 fn elsewhere(gang: Gang) -> Gang {
     Gang {
         excluded_nodes: vec![NodeName::new("n00"), NodeName::new("n01")],
@@ -153,8 +153,8 @@ fn elsewhere(gang: Gang) -> Gang {
     }
 }
 
-/// The first victim stops slowly. What it leaves beyond what its own follower needs is
-/// counted on by the next, which must wait for it though its own victim has left.
+/// The first victim stops slowly. The second preemptor counts on what that victim leaves beyond the
+/// needs of its own preemptor. So the second one must wait for it, though its own victim has left.
 #[test]
 fn who_follows_one_waits_for_the_quota_that_another_holds_still() {
     let (mut engine, slow, quick) = slow_and_quick();
@@ -176,7 +176,7 @@ fn who_follows_one_waits_for_the_quota_that_another_holds_still() {
     assert_eq!(at(&mut engine, seconds(4)), ["+two"]);
 }
 
-/// It is its quota that others were given to follow it.
+/// The preemptors were given the quota of this gang.
 #[test]
 fn who_counts_on_one_that_stays_after_all_waits_again() {
     let (mut engine, _, quick) = slow_and_quick();
@@ -192,7 +192,8 @@ fn who_counts_on_one_that_stays_after_all_waits_again() {
     assert_eq!(said, ["+one", "-two QuotaExceeded"], "12 + 4 of 16");
 }
 
-/// What stops is nobody's before it has stopped, whoever stopped it.
+/// Quota of pods that stop belongs to no other gang before they have stopped, however they were
+/// stopped.
 #[test]
 fn a_gang_that_is_gone_holds_its_quota_until_its_last_pod_is() {
     let mut engine = limited(4, 16);
@@ -241,7 +242,7 @@ fn of_a_gang_that_is_gone_what_was_never_seen_is_free_at_once() {
     assert_eq!(at(&mut engine, seconds(2)), ["+next"]);
 }
 
-/// Who follows others has not started: a quota that was lowered lets it in no more.
+/// A preemptor has not started yet: a quota that was lowered meanwhile no longer lets it in.
 #[test]
 fn a_quota_that_was_lowered_meanwhile_lets_in_what_fits_it() {
     let mut engine = limited(2, 16);
@@ -278,7 +279,7 @@ fn a_limit_is_held_until_the_victim_has_left() {
     engine.apply_gang(low.clone());
     engine.cycle(seconds(0));
     see(&mut engine, &low);
-    // The one that it makes room for draws on nothing.
+    // The preemptor draws on no limit, so the victim's limit does not pass to it.
     engine.apply_gang(q(of(5, "high", 1)));
     preempts(&mut engine, seconds(1));
     engine.apply_node(gpu_node("n09", 8));
@@ -294,7 +295,7 @@ fn a_limit_is_held_until_the_victim_has_left() {
     }
 }
 
-/// When what stops is gone, and what waits for it starts, is known.
+/// It is known when pods that stop are gone, and when the gang that waits for them starts.
 #[test]
 fn who_waits_for_what_stops_knows_until_when() {
     let mut engine = limited(4, 16);
@@ -314,7 +315,7 @@ fn who_waits_for_what_stops_knows_until_when() {
     assert_eq!(forecast.starts.get(&id("next")), Some(&seconds(61)));
 }
 
-/// Whoever comes by the name of one whose pods still stop is another.
+/// A new gang with the name of one whose pods still stop is another gang.
 #[test]
 fn a_gang_of_the_same_name_is_another() {
     let mut engine = limited(4, 16);
@@ -336,7 +337,7 @@ fn a_gang_of_the_same_name_is_another() {
     assert_eq!(engine.free(&node).unwrap()[&ResourceName::new(GPU)], 8);
 }
 
-/// A place that is kept holds its quota for as long as it is, and as its pods stop.
+/// A kept place holds its quota for as long as it is kept, and while its pods stop.
 #[test]
 fn a_place_that_is_kept_no_longer_holds_its_quota_until_its_pods_are_gone() {
     for over in [false, true] {

@@ -1,4 +1,4 @@
-//! Limits beside the quota of queues.
+//! Tests of limits outside queue quota.
 
 use crate::common::*;
 use crate::flavors_offered::flavored;
@@ -30,7 +30,7 @@ fn gpus(max: i64) -> Draw {
     draw(GPU, of, max)
 }
 
-/// So many pods of 8 GPUs.
+/// A gang of this many pods of 8 GPUs.
 fn drawing(name: &str, pods: u32, draws: &[Draw]) -> Gang {
     Gang {
         draws: draws.to_vec(),
@@ -115,7 +115,7 @@ fn all_limits_must_have_room_and_what_all_lack_is_told() {
         ),
         "{says}"
     );
-    // Raised by so much, it does; by less, it does not.
+    // The gang starts if the limits are raised by this much, and not with less.
     for (gpu, jobs, starts) in [(23, 2, false), (24, 1, false), (24, 2, true)] {
         let draws = [gpus(gpu), draw("runningJobs", Drawn::Gangs, jobs)];
         let fits = engine.trial(&drawing("c", 2, &draws), ms(0)).is_ok();
@@ -157,7 +157,7 @@ fn a_flavor_has_its_own_limit_and_the_next_flavor_is_taken() {
     for name in ["1", "2", "3", "4"] {
         engine.apply_gang(gang(name));
     }
-    // 4 of the one, and 8 of the other: the nearest way is told.
+    // 4 of flavor `a` and 8 of flavor `b` are held: the nearest assignment is reported.
     assert_eq!(cycle(&mut engine), ["+1", "+2", "+3", "-4 QuotaExceeded"]);
     assert_eq!(held(&engine), [("a".to_owned(), 4)]);
 }
@@ -172,7 +172,7 @@ fn a_limit_that_is_lowered_stops_nobody_and_lets_nobody_in() {
     assert_eq!(cycle(&mut engine), ["-b QuotaPolicyExceeded"]);
     assert!(why(&mut engine, "b").contains("16 of 8 are held: 16 are missing"));
     assert!(engine.placement(&id("a")).is_some());
-    // It counts no more for whom the limit is not any longer.
+    // A gang no longer counts for a limit that it does not draw on any more.
     engine.apply_gang(drawing("a", 2, &[]));
     assert_eq!(cycle(&mut engine), ["+b"]);
     assert_eq!(held(&engine), [(GPU.to_owned(), 8)]);
@@ -213,7 +213,7 @@ fn from_a_limit_that_is_closed_nobody_draws_until_it_is_open() {
          changes"
     );
     assert!(engine.placement(&id("a")).is_some(), "what runs goes on");
-    // One that is only counted holds nobody up.
+    // A limit that is only counted blocks no gang.
     let mut counted = gang("c");
     counted.draws[0].max = None;
     assert!(engine.trial(&counted, ms(0)).is_ok());
@@ -234,7 +234,7 @@ fn of_those_who_may_not_all_wait_the_first_do() {
         gang.priority = i32::try_from(at).unwrap();
         engine.apply_gang(gang);
     }
-    // The one that starts makes room for one more.
+    // A gang that starts makes room for one more pending gang.
     assert_eq!(cycle(&mut engine).first().map(String::as_str), Some("+b"));
     assert_eq!(held(&engine), [("queuedJobs".to_owned(), 4)]);
     let told = |engine: &mut Engine, gang: &str| {
@@ -272,7 +272,7 @@ fn nobody_is_evicted_or_kept_waiting_for_a_limit() {
     };
     engine.apply_gang(high);
     assert_eq!(cycle(&mut engine), ["-high QuotaPolicyExceeded"]);
-    // Neither room nor quota is kept for it.
+    // Neither room nor quota is reserved for the gang.
     engine.apply_gang(workers("other", 1, gpu(1, 8)));
     assert_eq!(cycle(&mut engine), ["+other"]);
 }

@@ -1,4 +1,4 @@
-//! The engine seen from outside.
+//! Tests of the engine through its public interface.
 #![allow(clippy::arithmetic_side_effects, reason = "a test fails by panicking")]
 
 #[cfg(test)]

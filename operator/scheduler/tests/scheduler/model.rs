@@ -1,4 +1,4 @@
-//! What is there, as plain lists that are counted anew every time.
+//! The state of the cluster as plain lists, counted anew every time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use trellis_scheduler::{
 use crate::model_kept::Kept;
 use crate::model_stopping::Stopping;
 
-/// A gang that has its place, as a plain list of pods.
+/// A placed gang, as a plain list of pods.
 #[derive(Clone, Debug)]
 pub struct Place {
     pub gang: Gang,
@@ -18,16 +18,16 @@ pub struct Place {
     pub pods: Vec<(PodKey, NodeName, Resources)>,
     pub assumed: BTreeSet<PodKey>,
     pub since: Time,
-    /// It leaves since then: what it was charged is others' to plan with.
+    /// When it began to leave: other gangs may plan with its former charge.
     pub leaving: Option<Time>,
-    /// It is no victim before.
+    /// It cannot be a victim before this time.
     pub protected: Option<Time>,
     pub checkpoint: Option<Time>,
-    /// It follows these.
+    /// It starts once these gangs have left.
     pub follows: Option<BTreeSet<GangId>>,
 }
 
-/// What is there, counted anew every time.
+/// The state of the cluster, counted anew every time.
 #[derive(Clone, Debug, Default)]
 pub struct Model {
     pub kept: BTreeMap<GangId, Kept>,
@@ -36,7 +36,7 @@ pub struct Model {
     pub stopping: Vec<Stopping>,
     pub nodes: BTreeMap<NodeName, Node>,
     pub pods: BTreeMap<PodKey, (NodeName, Resources)>,
-    /// Pods of gangs that have their place no longer, and by when they are gone.
+    /// Pods of gangs that are no longer placed, and when they should be gone.
     pub leavers: BTreeMap<PodKey, Time>,
     pub queues: BTreeMap<QueueName, Queue>,
     pub topologies: BTreeMap<TopologyName, Topology>,
@@ -93,12 +93,12 @@ impl Model {
         free
     }
 
-    /// What is charged to a queue: what those who leave held is others'.
+    /// The charges to a queue. Quota of leaving gangs counts for their preemptors.
     pub fn usage(&self, queue: &str) -> BTreeMap<ResourceName, i128> {
         self.sum(queue, |place| place.leaving.is_none())
     }
 
-    /// What runs of it: those who leave do, and those who follow them do not yet.
+    /// Units that run: leaving gangs do, and their preemptors do not yet.
     pub fn runs(&self, queue: &str) -> BTreeMap<ResourceName, i128> {
         let mut runs = self.sum(queue, |place| place.follows.is_none());
         for stopping in self
@@ -162,7 +162,7 @@ impl Model {
         self.pods.insert(key, (node, request));
     }
 
-    /// Whether pods on these nodes are as close as they must be.
+    /// True if pods on these nodes are as close as they must be.
     pub fn close<'a>(
         &self,
         request: &Option<TopologyRequest>,
@@ -206,7 +206,7 @@ impl Model {
         keys
     }
 
-    /// An engine that is built from what is there.
+    /// An engine that is built from this state.
     pub fn build(&self) -> Engine {
         let mut engine = Engine::with_decay(Decay::half_life(0));
         for gang in self.gangs.values() {
@@ -226,7 +226,7 @@ impl Model {
         for (key, by) in &self.leavers {
             engine.pod_leaves(key, *by);
         }
-        // As it came about: who got a place, who left it.
+        // In the order of events: which gangs were placed, and which left.
         let mut story: Vec<(Time, u8, &Place)> = Vec::new();
         for place in self.places.values() {
             story.push((place.since, u8::from(place.follows.is_some()) * 2, place));
@@ -268,7 +268,7 @@ impl Model {
         let id = &place.gang.id;
         let mut gang = place.gang.clone();
         gang.preempted = self.preempted.contains(id);
-        // It ends by what is known by now.
+        // Its end follows from what is known by now.
         if let Some(now) = self.gangs.get(id) {
             gang.grace = now.grace;
             gang.draws = now.draws.clone();
@@ -282,7 +282,7 @@ impl Model {
                 engine.restore_nomination(gang, placement, &victims);
             }
         }
-        // What it asks for by now counts for one that follows others, and when it waits again.
+        // The current requirements count for a nominated gang, and when it is pending again.
         if let Some(now) = self.gangs.get(id) {
             let mut now = now.clone();
             now.preempted = self.preempted.contains(id);
@@ -297,16 +297,16 @@ impl Model {
         }
     }
 
-    /// Whether a pod that has been seen is one of a gang that has its place.
+    /// True if a known pod belongs to a placed gang.
     fn holds(&self, key: &PodKey) -> bool {
         let mut places = self.places.values();
         places.any(|p| p.pods.iter().any(|(k, ..)| k == key) && !p.assumed.contains(key))
     }
 
-    /// A pod of an earlier attempt is where the next one of its name is to be: that
-    /// it is not that one only events tell, so that a rebuilt engine cannot know.
+    /// True if a pod of an earlier attempt has the name of a planned pod. Only the events tell that
+    /// it is not that pod, so a rebuilt engine cannot know it.
     pub fn has_leftovers(&self) -> bool {
-        // Nor can it know what is kept.
+        // A rebuilt engine does not know kept places either.
         if !self.kept.is_empty() || !self.idle.is_empty() || !self.stopping.is_empty() {
             return true;
         }
@@ -318,7 +318,7 @@ impl Model {
         })
     }
 
-    /// A gang has no place any more; pods of it that are there leave.
+    /// A gang loses its place; pods of it that exist are leaving.
     pub fn unplace(&mut self, id: &GangId) {
         self.kept.remove(id);
         self.idle.remove(id);
@@ -335,8 +335,8 @@ impl Model {
         self.has_left(id);
     }
 
-    /// Nobody waits for a gang to leave any more.
-    /// Whether a gang that has got this place had been meant for it, with what it asks for now.
+    /// True if a gang that is placed now had been nominated for this placement, with its current
+    /// requirements.
     pub fn is_where_it_follows(&self, id: &GangId, placement: &Placement) -> bool {
         let Some(place) = self.places.get(id) else {
             return false;
@@ -349,6 +349,7 @@ impl Model {
         };
         place.placement == *placement && asks(&place.gang) == asks(&self.gangs[id])
     }
+    /// Removes a gang from those that nominated gangs wait for.
     pub fn has_left(&mut self, id: &GangId) {
         for place in self.places.values_mut() {
             if let Some(victims) = &mut place.follows {
@@ -357,7 +358,7 @@ impl Model {
         }
     }
 
-    /// A gang has this place, whatever else is there.
+    /// A gang is placed here, whatever else exists.
     pub fn restore(&mut self, gang: &Gang, placement: &Placement) {
         self.unplace(&gang.id);
         self.place(gang, placement);
@@ -377,7 +378,7 @@ impl Model {
         }
     }
 
-    /// It is gone, and its place is kept if it is a placed gang's.
+    /// A pod is gone; its room is kept if it belongs to a placed gang.
     pub fn miss(&mut self, key: &PodKey) {
         if self.pods.contains_key(key) {
             for place in self.places.values_mut() {
@@ -399,7 +400,7 @@ impl Model {
     }
 }
 
-/// A gang is told to leave, for one that is gone at once.
+/// Tells a gang to leave, as the victim of a gang that is deleted at once.
 fn leave(engine: &mut Engine, id: &GangId) {
     let nobody = Gang::new(GangId::new("x/nobody"), QueueName::new("x"), vec![]);
     let nobody_id = nobody.id.clone();

@@ -1,13 +1,13 @@
-//! Places that are kept, in the model.
+//! Kept places, in the model.
 
 use trellis_scheduler::{Gang, GangId, NodeName, PodKey, Resources, Time};
 
 use crate::model::{Model, Place, with_pod};
 
-/// What is kept for a gang that has lost its place.
+/// The place that is kept for a gang that has lost it.
 #[derive(Clone, Debug)]
 pub struct Kept {
-    /// As it was placed.
+    /// The gang as it was placed.
     pub gang: Gang,
     pub until: Time,
     pub by: Time,
@@ -20,7 +20,7 @@ pub struct KeptPod {
     pub key: PodKey,
     pub node: NodeName,
     pub request: Resources,
-    /// The pod is not there.
+    /// The pod is gone.
     pub held: bool,
 }
 
@@ -46,8 +46,8 @@ impl Model {
         }
     }
 
-    /// A gang loses its place, and what it holds on other nodes is kept until then. Says
-    /// whether it has one to keep.
+    /// A gang loses its place, and what it holds on all nodes except `except` is kept until
+    /// `until`. Returns true if it has a place to keep.
     pub fn keep(&mut self, id: &GangId, except: &[NodeName], until: Time) -> bool {
         let settled = |p: &Place| p.leaving.is_none() && p.follows.is_none() && !p.gang.surplus;
         if !self.places.get(id).is_some_and(settled) {

@@ -1,4 +1,4 @@
-//! What is held of limits, in the model.
+//! Usage of limits in the model.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::common::GPU;
 use crate::model::{Model, Place};
 
 impl Model {
-    /// What a gang with these pods draws on each limit of `draws`. There is one flavor.
+    /// The amounts that a gang with these pods draws on each limit of `draws`. There is one flavor.
     pub fn drawn(draws: &Gang, placed: &Gang) -> BTreeMap<LimitName, i128> {
         let all = |resource: &str| -> i128 {
             let groups = placed.groups.iter();
@@ -29,7 +29,7 @@ impl Model {
         amounts.filter(|(_, amount)| *amount > 0).collect()
     }
 
-    /// What those hold of each limit, and those for whom a place is kept.
+    /// Usage of each limit by the gangs that count, and by those for which a place is kept.
     pub fn drawn_by(&self, counts: impl Fn(&Place) -> bool) -> BTreeMap<LimitName, i128> {
         let mut held = BTreeMap::new();
         let placed = self.places.iter().filter(|(_, place)| counts(place));
@@ -43,7 +43,7 @@ impl Model {
         held
     }
 
-    /// The same with what runs: those who leave do, and those who follow them do not yet.
+    /// Usage of each limit by what runs: leaving gangs do, and their preemptors do not yet.
     pub fn drawn_by_what_runs(&self) -> BTreeMap<LimitName, i128> {
         let mut held = self.drawn_by(|place| place.follows.is_none());
         for (limit, amount) in self.stopping.iter().flat_map(|s| &s.drawn) {
@@ -52,7 +52,7 @@ impl Model {
         held
     }
 
-    /// What is held of each limit.
+    /// Usage of each limit.
     pub fn limits(&self) -> BTreeMap<LimitName, i128> {
         let mut held = self.drawn_by(|place| place.leaving.is_none());
         let waits = |id: &&GangId| !self.places.contains_key(*id) && !self.idle.contains(*id);

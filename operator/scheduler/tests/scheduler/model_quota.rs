@@ -1,7 +1,7 @@
-//! Never is a gang refused that fits under the quota rules, nor one let in that
-//! does not: against every choice of flavors and every place, by the formula of
-//! docs/queues.md written down once more. Exact up to 64 choices of flavors; what
-//! happens past them is in `flavors_ways`.
+//! Tests that no gang is refused that fits under the quota rules, and none is admitted that does
+//! not. They check against every choice of flavors and every placement, with the formula of
+//! docs/queues.md implemented a second time. Exact up to 64 choices of flavors; `flavors_ways`
+//! tests what happens beyond.
 
 use std::collections::BTreeMap;
 
@@ -18,15 +18,15 @@ const FLAVORS: [&str; 2] = ["x", "y"];
 /// The root, and two queues below it.
 const QUEUES: [&str; 3] = ["all", "a", "b"];
 
-/// Of each queue, of each flavor.
+/// The quotas by queue, then by flavor.
 type Quotas = [[Quota; 2]; 3];
 
 #[derive(Clone, Debug)]
 struct Case {
     quotas: Quotas,
-    /// `b` names nothing: it has what is idle.
+    /// `b` has no quotas: it may use what is idle.
     open: bool,
-    /// GPUs of each node, and which flavor it is.
+    /// GPUs of each node, and its flavor.
     nodes: Vec<(i64, usize)>,
     /// A gang of one pod: its queue, its node, its GPUs.
     held: Vec<(usize, usize, i64)>,
@@ -146,7 +146,7 @@ impl Case {
         self.quotas[queue][flavor]
     }
 
-    /// What the asker may still have of a flavor.
+    /// The amount of a flavor that the preemptor may still get.
     fn available(&self, flavor: usize) -> i64 {
         let local = |q: usize| {
             let quota = self.quota(q, flavor);
@@ -177,7 +177,7 @@ impl Case {
         (local - usage).max(0) + beyond
     }
 
-    /// Whether some choice of flavors has quota and a place.
+    /// True if some choice of flavors has quota and a place.
     fn fits(&self) -> bool {
         let mut free: Vec<i64> = self.nodes.iter().map(|(gpus, _)| *gpus).collect();
         for (_, node, gpus) in &self.held {
@@ -227,7 +227,7 @@ proptest! {
         let told = engine.trial(&case.gang(), ms(0));
         prop_assert_eq!(told.is_ok(), case.fits(), "{:?}", told.map_err(|c| c.to_string()));
         if let Ok(outlook) = told {
-            // It is charged to flavors of the nodes on which it is.
+            // The gang is charged to the flavors of its nodes.
             engine.apply_gang(case.gang());
             engine.cycle(ms(0));
             let flavors = engine.flavors(&id("w")).unwrap();

@@ -1,4 +1,4 @@
-//! Gangs that are gone, but for pods that still stop, in the model.
+//! Deleted gangs whose pods still stop, in the model.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,10 +6,10 @@ use trellis_scheduler::{Gang, GangId, LimitName, PodKey};
 
 use crate::model::Model;
 
-/// What is held until the last pod is gone.
+/// Usage until the last pod is gone.
 #[derive(Clone, Debug)]
 pub struct Stopping {
-    /// As it was placed.
+    /// The gang as it was placed.
     pub gang: Gang,
     pub drawn: BTreeMap<LimitName, i128>,
     pub pods: BTreeSet<PodKey>,
@@ -23,7 +23,7 @@ impl Model {
         self.back_off.remove(id);
     }
 
-    /// The gang is gone, but for pods of it that have been seen.
+    /// The gang is deleted, but its known pods still stop.
     pub fn retire(&mut self, id: &GangId) {
         let stops = self.place_stops(id).or_else(|| self.keep_stops(id));
         self.delete(id);
@@ -38,7 +38,7 @@ impl Model {
         self.stops(id, &place.gang, there.cloned().collect())
     }
 
-    /// What holds on when a place is kept no longer.
+    /// Usage that remains when a place is no longer kept.
     pub fn keep_stops(&self, id: &GangId) -> Option<Stopping> {
         let kept = self.kept.get(id)?;
         let going = kept.pods.iter().filter(|pod| !pod.held);
@@ -54,7 +54,7 @@ impl Model {
         })
     }
 
-    /// A pod is gone, or a placed gang's.
+    /// The pod is gone, or belongs to a placed gang.
     pub fn stops_no_longer(&mut self, pod: &PodKey) {
         for stopping in &mut self.stopping {
             stopping.pods.remove(pod);

@@ -1,5 +1,5 @@
-//! Small random clusters against an exhaustive search: what it finds, the
-//! engine finds, and the reason it gives is true.
+//! Tests of small random clusters against an exhaustive search: the engine finds what the search
+//! finds, and its explanations are true.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ const NODES: usize = 5;
 
 pub type Free = BTreeMap<NodeName, BTreeMap<ResourceName, i64>>;
 
-/// The constraints that the random gangs have, told in another way.
+/// The constraints of the random gangs, checked by a second implementation.
 pub fn allows(gang: &Gang, group: &TaskGroup, node: &Node) -> bool {
     let tolerates = !group.constraints.tolerations.is_empty();
     let repels = |t: &trellis_scheduler::Taint| t.effect != TaintEffect::PreferNoSchedule;
@@ -34,10 +34,10 @@ fn request(group: &TaskGroup) -> Vec<(ResourceName, i64)> {
     own.chain([(ResourceName::new("pods"), 1)]).collect()
 }
 
-/// Whether a group, by its number, may go onto a node.
+/// True if a group, by its number, may use a node.
 pub type Zone<'a> = &'a dyn Fn(usize, &Node) -> bool;
 
-/// Puts one pod somewhere, and all that follow it; every way is tried.
+/// Tries every way to place this pod and all pods after it.
 fn exhaustive(
     gang: &Gang,
     nodes: &[Node],
@@ -53,7 +53,7 @@ fn exhaustive(
         let next = gang.groups.get(group + 1).map_or(0, |g| g.count);
         return exhaustive(gang, nodes, free, zone, (group + 1, next), 0);
     }
-    // Pods of a group are alike: only the node of the last one and later ones matter.
+    // Pods of a group are identical, so only the node of the last pod and later nodes matter.
     for at in from..nodes.len() {
         let node = &nodes[at];
         let needs = request(task);
@@ -83,7 +83,7 @@ pub fn feasible(gang: &Gang, nodes: &[Node], free: Free) -> bool {
     feasible_in(gang, nodes, free, &|_, _| true)
 }
 
-/// Whether the gang fits, each group where it may go.
+/// True if the gang fits, each group on the nodes that it may use.
 pub fn feasible_in(gang: &Gang, nodes: &[Node], mut free: Free, zone: Zone<'_>) -> bool {
     let first = gang.groups.first().map_or(0, |g| g.count);
     exhaustive(gang, nodes, &mut free, zone, (0, first), 0)

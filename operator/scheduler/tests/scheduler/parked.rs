@@ -125,7 +125,7 @@ proptest! {
     #[test]
     fn a_cycle_does_not_preempt_what_it_has_just_placed(
         policies in prop::collection::vec((0..9_i64, any_preemption()), 5),
-        // So many at once before a cycle. Heads of queues lose patience after 600 s.
+        // Several events at once before a cycle. Heads of queue lose patience after 600 s.
         events in prop::collection::vec(
             (
                 prop::collection::vec(any_event(false, false), 1..4),

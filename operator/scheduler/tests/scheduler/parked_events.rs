@@ -1,4 +1,4 @@
-//! What may happen to an engine whose gangs wait, preempt and reclaim: queues in a tree, nodes in
+//! Random events for an engine whose gangs wait, preempt and reclaim: queues in a tree, nodes in
 //! two pools and racks, gangs.
 
 use std::time::Duration;
@@ -93,7 +93,7 @@ pub fn any_preemption() -> impl Strategy<Value = Preemption> {
     })
 }
 
-/// A limit counts what is its own; each gang says how much may be held of it.
+/// The limit decides what is counted; each gang says how much of it may be held.
 fn any_draws() -> impl Strategy<Value = Vec<Draw>> {
     let draw = (0..LIMITS, 1..6_i64).prop_map(|(at, max)| Draw {
         refuses: false,
@@ -107,8 +107,8 @@ fn any_draws() -> impl Strategy<Value = Vec<Draw>> {
     prop_oneof![4 => Just(vec![]), 1 => draw.prop_map(|draw| vec![draw])]
 }
 
-/// `patient`: some may keep their place for a while, and time passes. `rich`: some name flavors,
-/// and draw on limits.
+/// `patient`: some gangs are protected for a while, and time passes. `rich`: some name flavors, and
+/// draw on limits.
 fn any_gang(patient: bool, rich: bool) -> impl Strategy<Value = Gang> {
     let size = (1..4_u32, 1..3_i64, 0..3_i64);
     let terms = (
@@ -248,7 +248,7 @@ pub fn leaf(
         ..Queue::new(QueueName::new(name))
     };
     match name {
-        // They name nothing.
+        // These queues have no quotas.
         "idle" | "outside" => queue,
         _ => offering(queue, rules, quotas(nominal, limit)),
     }
@@ -325,7 +325,7 @@ pub fn apply(engine: &mut Engine, rules: Rules, event: Event, second: i64) {
             if !rules.limits {
                 gang.draws.clear();
             }
-            // A gang of other terms under the name of one that has its place is another.
+            // A changed gang under the name of a placed one is another gang.
             engine.delete_gang(&gang.id);
             engine.apply_gang(Gang {
                 submitted: seconds(second),

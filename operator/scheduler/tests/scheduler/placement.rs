@@ -1,4 +1,4 @@
-//! Where gangs go.
+//! Tests of placement.
 
 use crate::common::*;
 use trellis_scheduler::{

@@ -7,7 +7,7 @@ use trellis_scheduler::{Engine, NodeName, PodKey, ResourceName, Resources, WaitR
 
 use crate::common::*;
 
-/// One core and so many thousandths of one GPU.
+/// One core and this many thousandths of one GPU.
 fn share(thousandths: i64) -> Resources {
     let mut request = cpu(1);
     let gpu = ResourceName::new(GPU);
@@ -80,7 +80,7 @@ fn a_trial_leaves_every_share_where_it_is() {
     let mut engine = engine([gpu_node("n", 2)]);
     assert!(start(&mut engine, "a", 1, 700));
     assert!(start(&mut engine, "b", 1, 600));
-    // Room for these, and for no more.
+    // There is room for these, and for no more.
     for _ in 0..3 {
         assert!(engine.trial(&workers("t", 1, share(400)), ms(0)).is_ok());
         assert!(engine.trial(&workers("t", 2, share(300)), ms(0)).is_ok());
@@ -117,7 +117,7 @@ fn any_event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// The least number of devices that hold the shares: every way is tried.
+/// The least number of devices that hold the shares; tries every way.
 fn devices(shares: &[i64], open: &mut Vec<i64>, best: usize) -> usize {
     let Some((first, rest)) = shares.split_first() else {
         return open.len().min(best);

@@ -1,10 +1,10 @@
-//! Which of the nodes with room is taken: least fragmentation, or spread.
+//! Tests of which nodes are chosen among those with room: least fragmentation, or spread.
 
 use trellis_scheduler::{Engine, Gang, Node, Resources, Strategy};
 
 use crate::common::*;
 
-/// An engine that has been given so many pods of each of these before.
+/// An engine that has seen this many pods of each task before.
 fn taught(nodes: Vec<Node>, tasks: &[(Resources, u32)]) -> Engine {
     let mut engine = engine(nodes);
     engine.apply_queue(queue("closed", Some(&[])));
@@ -29,7 +29,7 @@ fn spread(gang: Gang) -> Gang {
     }
 }
 
-/// Nodes, what usually comes, a pod; where best fit puts it, and where it goes.
+/// Nodes, usual tasks, a pod, where best fit puts it, and where it goes.
 type Case = (
     &'static str,
     Vec<Node>,

@@ -1,4 +1,4 @@
-//! Who makes room for whom within a queue: cases that a user of Kueue or Slurm would know.
+//! Tests of preemption within a queue: cases that a user of Kueue or Slurm would know.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ pub fn seconds(seconds: i64) -> Time {
     ms(seconds * 1_000)
 }
 
-/// A gang of so many pods with 8 GPUs each, which is a node each.
+/// A gang of this many pods with 8 GPUs each, that is, one node each.
 pub fn of(priority: i32, name: &str, nodes: u32) -> Gang {
     Gang {
         priority,
@@ -63,7 +63,7 @@ pub fn gone(engine: &mut Engine, gang: &Gang) {
     }
 }
 
-/// The only decision, a preemption: where, and who leaves why.
+/// The only decision, a preemption: the placement and the victims.
 pub fn preempts(engine: &mut Engine, now: Time) -> (Placement, Vec<Victim>) {
     match engine.cycle(now).as_slice() {
         [
@@ -93,7 +93,7 @@ fn a_gang_of_higher_priority_follows_one_of_lower() {
             lost_device_seconds: 160,
         }]
     );
-    // Nothing is put on what the victim still holds, nor where the other follows.
+    // No pod is placed on what the victim still holds, nor where the preemptor goes.
     engine.apply_gang(of(0, "next", 1));
     assert_eq!(at(&mut engine, seconds(11)), ["-next InsufficientCapacity"]);
     engine.release_gang(&id("low"), None);
@@ -124,7 +124,7 @@ fn nobody_leaves_where_that_would_not_help() {
         at(&mut engine, seconds(1)),
         ["-middle InsufficientCapacity"]
     );
-    // The one in the way ends: now the other makes room.
+    // The gang in the way ends: now the other one makes room.
     engine.delete_gang(&id("high"));
     assert_eq!(at(&mut engine, seconds(2)), ["!middle low"]);
 }
@@ -167,7 +167,7 @@ fn the_lowest_priority_goes_first_and_then_what_costs_least() {
     let (_, victims) = preempts(&mut engine, seconds(100));
     assert_eq!(victims[0].gang, id("saved"), "the newest has done least");
     engine.apply_gang(of(9, "two", 1));
-    // Its work was safe a moment ago.
+    // The gang saved its work a moment ago.
     engine.checkpointed(&id("dear"), seconds(99));
     let (_, victims) = preempts(&mut engine, seconds(100));
     assert_eq!(
@@ -192,7 +192,7 @@ fn no_more_leave_than_must() {
     engine.apply_gang(of(0, "whole", 1));
     assert_eq!(at(&mut engine, seconds(1)), ["+whole"]);
     engine.apply_gang(of(1, "two", 2));
-    // One leaves whole; to free the other node eight would have to.
+    // One whole gang leaves; to free the other node, eight would have to.
     assert_eq!(at(&mut engine, seconds(2)), ["!two whole"]);
 }
 
@@ -254,8 +254,8 @@ fn time_alone_makes_a_victim_and_the_engine_wakes_for_it() {
     assert_eq!(at(&mut engine, seconds(60)), ["!high low"]);
 }
 
-/// There is room for so many pods once all lower ones are gone, but not in one rack:
-/// whatever becomes free may change that, however little it is.
+/// There is room for the pods once all lower gangs are gone, but not in one rack: any resource that
+/// becomes free may change that.
 #[test]
 fn who_could_make_room_too_little_wakes_when_any_becomes_free() {
     let racks = ["a", "a", "b", "b"];
@@ -310,7 +310,7 @@ fn what_is_asked_again_is_answered_as_of_now() {
     assert_eq!(would_cost(&mut engine, &asker, seconds(10)), own("b", 40));
     engine.checkpointed(&a.id, seconds(9));
     assert_eq!(would_cost(&mut engine, &asker, seconds(10)), own("a", 8));
-    // A pod of it turned up elsewhere, and moves on without its gang.
+    // A pod of the gang appeared on another node, and moves on while the gang does not change.
     engine.apply_pod(
         worker("a", 0),
         NodeName::new("n09"),
@@ -321,7 +321,7 @@ fn what_is_asked_again_is_answered_as_of_now() {
     let (.., there) = placed.iter().next().unwrap();
     engine.apply_pod(worker("a", 0), there.clone(), a.groups[0].request.clone());
     assert_eq!(would_cost(&mut engine, &asker, seconds(10)), own("a", 8));
-    // Another takes its number.
+    // Another gang gets its number.
     engine.delete_gang(&a.id);
     engine.delete_pod(&worker("a", 0));
     engine.apply_gang(of(0, "c", 1));

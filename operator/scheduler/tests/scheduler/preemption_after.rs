@@ -1,4 +1,4 @@
-//! What becomes of those who leave, and of the one who follows them.
+//! Tests of what happens to victims, and to their preemptor.
 
 use crate::common::*;
 use crate::preemption::{LOWER, at, by_priority, gone, of, preempts, seconds, see};
@@ -59,7 +59,7 @@ fn a_place_that_is_lost_while_it_is_waited_for_is_sought_anew() {
     let (place, victims) = preempts(&mut engine, seconds(1));
     let node = place.iter().next().unwrap().2.clone();
     engine.delete_node(&node);
-    // Its node is gone: another is made free, the first victim goes on leaving.
+    // The planned node is gone: another one is freed, and the first victim goes on leaving.
     let (next, others) = preempts(&mut engine, seconds(2));
     assert_ne!(next.iter().next().unwrap().2, &node);
     assert_ne!(others[0].gang, victims[0].gang);
@@ -76,7 +76,7 @@ fn someone_else_on_the_place_does_not_hold_it_up_for_ever() {
     preempts(&mut engine, seconds(1));
     engine.apply_pod(PodKey::new("x/foreign"), NodeName::new("n00"), gpu(1, 2));
     engine.release_gang(&id("low"), None);
-    // Not even with all gone that is on the way out.
+    // The gang would not fit even after everything that leaves is gone.
     let said = ["-high InsufficientCapacity", "-low InsufficientCapacity"];
     assert_eq!(at(&mut engine, seconds(2)), said);
     gone(&mut engine, &low);
@@ -114,7 +114,7 @@ fn a_trial_tells_who_would_leave_and_leaves_no_trace() {
     assert!(engine.cycle(seconds(1)).is_empty());
 }
 
-/// Somebody leaves a whole node anyway: nobody else need.
+/// A gang leaves a whole node anyway, so no other gang has to.
 #[test]
 fn nobody_is_evicted_where_somebody_is_drained() {
     let mut engine = by_priority(2);
@@ -129,13 +129,13 @@ fn nobody_is_evicted_where_somebody_is_drained() {
     engine.apply_gang(of(5, "high", 1));
     let said = at(&mut engine, seconds(1));
     assert_eq!(said, ["~drained", "-high InsufficientCapacity"]);
-    // It stays after all.
+    // The gang stays after all.
     engine.apply_queue(batch(Stop::None));
     engine.stay(&id("drained"), seconds(0));
     assert_eq!(at(&mut engine, seconds(2)), ["!high low"]);
 }
 
-/// The one that it left for is gone; and then it has left, and its pods have not.
+/// The preemptor is deleted; then the victim has left, but its pods have not.
 #[test]
 fn nobody_is_evicted_where_a_former_victim_goes_on_leaving() {
     let mut engine = by_priority(2);
@@ -176,7 +176,7 @@ fn pods_of_a_victim_that_are_seen_late_are_waited_for() {
     assert_eq!(at(&mut engine, seconds(3)), ["+high"]);
 }
 
-/// One that has left, started elsewhere, and leaves again.
+/// A gang that has left, started elsewhere, and leaves again.
 #[test]
 fn a_victim_is_waited_for_once() {
     let mut engine = by_priority(2);
@@ -198,7 +198,7 @@ fn a_victim_is_waited_for_once() {
     assert_eq!(said, ["+high", "-b InsufficientCapacity"]);
 }
 
-/// `high` follows `low` on the only node.
+/// `high` is nominated for the only node, and `low` is its victim.
 fn nominated() -> Engine {
     let mut engine = engine([label(gpu_node("n00", 8), "zone", "z0")]);
     engine.apply_queue(open(Stop::None));
@@ -240,7 +240,7 @@ fn who_follows_others_is_placed_where_it_may_be_by_then() {
         assert!(said[0].starts_with("-high"), "{said:?}");
         assert_eq!(free(&engine, "n00", GPU), 8, "{changed:?}");
     }
-    // What does not matter to its place changes nothing.
+    // A change that does not affect its place changes nothing.
     let mut engine = nominated();
     engine.apply_gang(Gang {
         excluded_nodes: vec![NodeName::new("elsewhere")],
@@ -268,7 +268,7 @@ fn who_follows_others_waits_again_where_it_would_be_torn_apart() {
             ..of(5, "high", 2)
         });
         assert_eq!(at(&mut engine, seconds(1)), ["!high low"]);
-        // One of the nodes is found to stand elsewhere.
+        // One of the nodes moves to another rack.
         if moves {
             engine.apply_node(rack("n01", "r1"));
         }

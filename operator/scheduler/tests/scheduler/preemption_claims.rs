@@ -1,4 +1,4 @@
-//! What may be asked back of another queue, and of whom there.
+//! Tests of which quota may be reclaimed from another queue, and from which of its gangs.
 
 use crate::common::*;
 use crate::preemption::{LOWER, at, by_priority, of, seconds};
@@ -8,7 +8,7 @@ use trellis_scheduler::{
     ResourceName, Topology, TopologyLevel, TopologyName, TopologyRequest,
 };
 
-/// One pod with so many GPUs.
+/// A gang of one pod with this many GPUs.
 fn part(queue: &str, priority: i32, name: &str, gpus: i64) -> Gang {
     Gang {
         priority,
@@ -22,8 +22,8 @@ fn on(node: &str) -> Placement {
     [(GroupName::new("worker"), runs)].into_iter().collect()
 }
 
-/// `a`, `b` and `c` own 8 GPUs each; there are nodes of 8 (one is a foreign pod's)
-/// and one of 4.
+/// `a`, `b` and `c` own 8 GPUs each; there are nodes of 8 (one is used by an external pod) and one
+/// of 4.
 fn three_teams() -> Engine {
     let mut engine = engine([gpu_node("n0", 8), gpu_node("n1", 8), gpu_node("n2", 4)]);
     engine.apply_queue(below("all", None, 0, Preemption::default()));
@@ -39,7 +39,8 @@ fn whoever_is_of_no_use_is_not_asked() {
     let mut engine = three_teams();
     engine.apply_gang(part("b", 0, "old", 8));
     assert_eq!(at(&mut engine, seconds(0)), ["+old"]);
-    // It loses less work, on a node that never holds 8; and b borrows no more than it.
+    // The gang loses less work, but its node never holds 8; and `b` does not borrow more through
+    // it.
     engine.apply_gang(part("b", 0, "more", 4));
     at(&mut engine, seconds(2));
     engine.apply_gang(part("a", 0, "mine", 8));
@@ -55,7 +56,7 @@ fn who_may_reclaim_now_is_woken() {
     assert_eq!(at(&mut engine, seconds(1)), ["-mine InsufficientCapacity"]);
     engine.apply_gang(part("b", 1, "more", 4));
     assert_eq!(at(&mut engine, seconds(2)), ["+more", "!mine old"]);
-    // The same state, made anew, says the same.
+    // The same state built anew gives the same result.
     let mut anew = three_teams();
     anew.restore_gang(part("b", 0, "old", 8), on("n0"), seconds(0));
     anew.restore_gang(part("b", 1, "more", 4), on("n2"), seconds(2));
@@ -104,7 +105,7 @@ fn what_is_kept_within_quota_stays_where_another_may_go() {
     at(&mut engine, seconds(50));
     engine.apply_gang(part("b", 0, "owner", 8));
     assert_eq!(at(&mut engine, seconds(60)), ["!owner may-go"]);
-    // Once both are kept for good, one of them is beyond quota: the cheaper goes.
+    // If both are not preemptible, one of them is beyond quota: the cheaper one leaves.
     let mut engine = two_teams(RECLAIM);
     engine.apply_gang(Gang {
         preemptible: false,
@@ -159,7 +160,7 @@ fn what_lacks_is_asked_of_who_borrows_that() {
     engine.apply_queue(queue("c", Some("all"), 0, 8));
     engine.apply_gang(part("c", 0, "borrows-gpus", 8));
     at(&mut engine, seconds(0));
-    // It would lose less work, and its queue borrows a core.
+    // The gang would lose less work, and its queue borrows a core.
     engine.apply_gang(part("b", 0, "own-gpus", 8));
     at(&mut engine, seconds(100));
     pod(&mut engine, "x/f", "n02", gpu(1, 8));
@@ -193,7 +194,7 @@ fn the_domain_that_costs_least_is_chosen() {
     assert_eq!(at(&mut engine, seconds(1_000)), ["!high v1 v2"]);
 }
 
-/// Its quota is taken away while it holds some: then all of that is borrowed.
+/// The quota is taken away while the queue holds some: then all of that is borrowed.
 #[test]
 fn what_is_no_longer_offered_is_asked_back() {
     let mut engine = two_teams(RECLAIM);

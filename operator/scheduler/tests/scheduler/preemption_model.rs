@@ -1,5 +1,5 @@
-//! Preemption on small random clusters, against every set of victims; and over
-//! random sequences: nobody preempts in circles.
+//! Tests of preemption on small random clusters, against every set of victims; and over random
+//! sequences: no gangs preempt each other in circles.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -49,7 +49,7 @@ fn gangs() -> impl Strategy<Value = Vec<Gang>> {
     (one(0), one(1), one(2), one(3), one(4)).prop_map(|(a, b, c, d, e)| vec![a, b, c, d, e])
 }
 
-/// What is free when all of these hold their places.
+/// Free capacity when all of these gangs are placed.
 fn free_with(nodes: &[Node], places: &[(&Gang, &Placement)]) -> Free {
     let all = |n: &Node| n.allocatable.iter().map(|(r, a)| (r.clone(), a)).collect();
     let mut free: Free = nodes.iter().map(|n| (n.name.clone(), all(n))).collect();
@@ -122,11 +122,12 @@ proptest! {
                     let fewer = |g: &Gang| victims.contains(&g.id) && g.id != **one;
                     prop_assert!(!without(&fewer), "{} need not go", one);
                 }
-                // No victim of a priority without which it goes too; surplus is below all.
+                // The victims include no priority without which the gang fits too; surplus is below
+                // all priorities.
                 let highest = placed.iter().filter(|(g, _)| victims.contains(&g.id)).map(|(g, _)| rank(g)).max();
                 let below = |g: &Gang| may(g) && Some(rank(g)) < highest;
                 prop_assert!(!without(&below), "lower priority would have done");
-                // The place is one, once they have left.
+                // The placement is valid once the victims have left.
                 let stay: Vec<_> = placed.iter().filter(|(g, _)| !victims.contains(&g.id)).copied().collect();
                 let mut all = stay.clone();
                 all.push((&asker, &outlook.placement));
@@ -139,11 +140,12 @@ proptest! {
                 }
             }
             Err(_) => {
-                // Which way the policies look at, every eligible gang gone: it does not fit.
+                // As far as the policies allow, even with every eligible gang gone the gang does
+                // not fit.
                 prop_assert!(!without(&|g| may(g)), "room could be made");
             }
         }
-        // Nothing of it was kept.
+        // The trial has changed nothing.
         for (gang, placement) in &placed {
             prop_assert_eq!(engine.placement(&gang.id), Some((*placement).clone()));
         }
@@ -196,8 +198,8 @@ fn any_team() -> impl Strategy<Value = Team> {
 proptest! {
     #![proptest_config(cases(600))]
 
-    /// Teams that reclaim from each other and borrow, victims that come back at
-    /// once: after a bounded number of preemptions all is quiet, whoever waits.
+    /// Teams reclaim from each other and borrow, and victims come back at once: after a bounded
+    /// number of preemptions nothing more happens, whichever gangs are pending.
     #[test]
     fn nobody_preempts_in_circles(
         teams in prop::collection::vec(any_team(), 3),
@@ -247,8 +249,8 @@ proptest! {
                     }
                 }
             }
-            // Each gang preempts at most once before it was preempted itself, and the
-            // ones that come back preempt within what is their own only.
+            // Each gang preempts at most once before it is preempted itself, and gangs that come
+            // back preempt only within their queue's own quota.
             let most = gangs.len() * gangs.len() * 2;
             prop_assert!(preemptions <= most, "{preemptions} preemptions of {} gangs", gangs.len());
             prop_assert!(second < 2_000);

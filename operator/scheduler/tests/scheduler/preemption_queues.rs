@@ -1,4 +1,4 @@
-//! Who takes back from another queue what that borrows.
+//! Tests of reclaim from queues that borrow.
 
 use crate::common::*;
 use crate::flavors_offered::{flavored, one_of_each};
@@ -66,11 +66,11 @@ fn a_team_takes_back_what_it_lent_and_no_more() {
         "priority does not protect what is borrowed"
     );
     assert_ne!(victims[0].gang, id("a1"));
-    // Still four of its own are lent.
+    // Four of its own GPUs are still lent.
     engine.apply_gang(small("b", 0, "b2", 4));
     let (_, victims) = preempts(&mut engine, seconds(6));
     assert_ne!(victims[0].gang, id("a1"));
-    // Beyond its own it has nothing to ask.
+    // Beyond its own quota it has no claim.
     engine.apply_gang(small("b", 9, "b3", 1));
     assert_eq!(at(&mut engine, seconds(7)), ["-b3 QuotaExceeded"]);
 }
@@ -201,7 +201,7 @@ fn what_is_kept_for_good_is_kept_within_quota_only() {
     assert_eq!(at(&mut engine, seconds(1)), ["!b1 a1"]);
 }
 
-/// Two ways, in each of which somebody is safe for a while.
+/// Two flavor assignments, each with a victim that is protected for a while.
 #[test]
 fn the_first_time_at_which_somebody_may_be_asked_wakes() {
     let mut engine = one_of_each(&["a", "b"]);
@@ -227,7 +227,7 @@ fn the_first_time_at_which_somebody_may_be_asked_wakes() {
     assert_eq!(at(&mut engine, seconds(100)), ["!w soon"]);
 }
 
-/// `preemptionPolicy: Never` is about priorities: what a queue is owed comes back to whoever asks.
+/// `preemptionPolicy: Never` is about priorities: any gang reclaims what its queue is owed.
 #[test]
 fn who_does_not_preempt_by_priority_takes_back_what_its_queue_is_owed() {
     let all = Preemption {
@@ -239,7 +239,7 @@ fn who_does_not_preempt_by_priority_takes_back_what_its_queue_is_owed() {
         preempts: false,
         ..gang
     };
-    // In its own queue.
+    // Within its own queue.
     let mut engine = two_teams(all);
     engine.apply_gang(small("a", 0, "a1", 8));
     engine.apply_gang(small("b", 0, "b1", 8));
@@ -250,7 +250,7 @@ fn who_does_not_preempt_by_priority_takes_back_what_its_queue_is_owed() {
     engine.apply_gang(high);
     assert_eq!(at(&mut engine, seconds(2)), ["!a2 a1"]);
 
-    // Of what both borrow.
+    // Quota that both queues borrow.
     let mut engine = crate::common::engine(gpu_nodes(1));
     engine.apply_queue(below("all", None, 8, Preemption::default()));
     engine.apply_queue(below("a", Some("all"), 0, all));
@@ -263,7 +263,7 @@ fn who_does_not_preempt_by_priority_takes_back_what_its_queue_is_owed() {
     engine.apply_gang(high);
     assert_eq!(at(&mut engine, seconds(2)), ["!a1 b1"]);
 
-    // What its queue is owed.
+    // Quota that its queue is owed.
     let mut engine = two_teams(all);
     engine.apply_gang(small("b", 9, "b1", 16));
     engine.cycle(seconds(0));

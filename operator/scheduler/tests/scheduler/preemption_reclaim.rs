@@ -1,5 +1,5 @@
-//! Victims over quota, queues and racks: enough, none too many, none that is none
-//! of the asker's business; and the rows of Kueue's reclaim as its users know them.
+//! Tests of victims across quota, queues and racks: enough, not too many, and none without a claim;
+//! and the rows of Kueue's reclaim tests as its users know them.
 
 use crate::common::*;
 use crate::preemption::{at, seconds};
@@ -80,7 +80,7 @@ impl Case {
         format!("held{at}")
     }
 
-    /// Without some of those that hold a place; nobody preempts unless `may`.
+    /// An engine without some of the holders; no gang preempts unless `may`.
     fn engine(&self, gone: &[String], may: bool) -> Engine {
         let mut engine = engine([]);
         engine.apply_topology(Topology {
@@ -159,7 +159,7 @@ proptest! {
         prop_assert_eq!(named.is_empty(), alone.is_some());
         prop_assert!(case.trial(&named, false).is_some(), "enough: {named:?}");
         let needs = i64::from(case.pods) * case.each;
-        // What team a holds with these of its gangs gone.
+        // Usage of team a without these gangs.
         let holds = |gone: &[String]| {
             let own = (0..case.held.len()).filter(|at| case.held[*at].team == 0);
             let leaving = own.filter(|at| gone.contains(&Case::name(*at)));
@@ -191,7 +191,7 @@ proptest! {
     }
 }
 
-/// Who asks, who holds what, what the policy is, who goes.
+/// The preemptor, the holders, the policy, and the victims.
 type Row<'a> = (
     &'a str,
     [i64; 3],
@@ -201,8 +201,8 @@ type Row<'a> = (
     &'a str,
 );
 
-/// Cases of Kueue's `preemption_test.go`, in its words: cohort `all` of cluster queues
-/// `a`, `b`, `c`; one workload `w` comes to `a`.
+/// Cases of Kueue's `preemption_test.go`, with its names: cohort `all` of cluster queues `a`, `b`,
+/// `c`; one workload `w` comes to `a`.
 #[test]
 fn rows_of_kueue() {
     let never = Preemption::default();

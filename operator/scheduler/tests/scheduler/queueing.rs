@@ -1,4 +1,4 @@
-//! Who goes first, who waits, and when a cycle has something to say.
+//! Tests of the order of gangs, of what they wait for, and of what a cycle reports.
 
 use crate::common::*;
 use trellis_scheduler::{Engine, Gang, NodeName, PodKey, QueueName, Stop, WaitReason};
@@ -44,7 +44,7 @@ fn a_cycle_drains_and_then_has_nothing_to_say() {
     assert_eq!(decisions.iter().filter(|d| d.starts_with('+')).count(), 16);
     assert_eq!(decisions[16], "-g16 InsufficientCapacity");
     assert!(cycle(&mut engine).is_empty());
-    // What changes nothing says nothing.
+    // Events that change nothing cause no decisions.
     engine.apply_node(gpu_node("n00", 8));
     engine.apply_queue(queue("default", None));
     engine.apply_gang(workers("g16", 1, gpu(1, 1)));
@@ -164,7 +164,7 @@ fn an_update_does_not_shorten_the_back_off_of_a_release() {
     assert!(cycle(&mut engine).is_empty());
     assert_eq!(engine.next_wakeup(), Some(ms(9_000)));
     assert_eq!(said(&engine.cycle(ms(9_000))), ["+w"]);
-    // Once placed it is as before.
+    // After it was placed, its order is as before.
     engine.release_gang(&id("w"), None);
     engine.apply_gang(workers("w", 1, gpu(1, 8)));
     assert_eq!(cycle(&mut engine), ["+w"]);

@@ -1,4 +1,4 @@
-//! Trees of queues, flavors, turns.
+//! Tests of queue trees, flavors and turns.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ pub(crate) fn gpus(nominal: i64) -> Quota {
     }
 }
 
-/// A queue below `parent` with so many GPUs and as many cores as anyone wants.
+/// A queue below `parent` with this many GPUs and practically unlimited cores.
 pub(crate) fn below(name: &str, parent: Option<&str>, quota: Quota) -> Queue {
     let plenty = gpus(i64::MAX >> 8);
     let mut queue = Queue::new(QueueName::new(name)).with_quotas([
@@ -32,7 +32,7 @@ fn in_queue(queue: &str, mut gang: Gang) -> Gang {
     gang
 }
 
-/// A gang of so many one-GPU pods.
+/// A gang of this many one-GPU pods.
 pub(crate) fn small(queue: &str, name: &str, pods: u32) -> Gang {
     in_queue(queue, workers(name, pods, gpu(1, 1)))
 }
@@ -55,7 +55,8 @@ fn what_one_team_leaves_idle_the_other_may_hold() {
     let line = standing.lines.iter().find(|l| l.resource.as_str() == GPU);
     let line = line.unwrap();
     assert_eq!((line.nominal, line.usage, line.borrowed), (8, 12, 4));
-    // The other's guarantee is partly lent: it waits, and is told who borrows.
+    // The other team's guarantee is partly lent: the gang waits, and the explanation names the
+    // borrower.
     let certificate = refusal(&mut engine, &small("b", "w", 8));
     assert_eq!(
         format!("{}: {certificate}", certificate.reason),
@@ -156,7 +157,7 @@ fn turns_go_on_after_a_restart_as_if_nothing_had_happened() {
         engine
     };
     let mut before = build();
-    // `a` has had all for a day, and nobody holds anything now.
+    // `a` has held everything for a day, and no gang holds anything now.
     before.apply_gang(small("a", "long", 16));
     before.cycle(ms(day));
     before.cycle(ms(2 * day));
@@ -204,7 +205,7 @@ fn a_strict_queue_lets_nothing_pass_its_head() {
         engine.certificate(&id("behind")).unwrap().to_string(),
         "queue \"strict\" starts its jobs strictly in order, and \"team/head\" is at its head"
     );
-    // Another queue is not held up by it.
+    // Another queue is not blocked by it.
     engine.apply_gang(small("default", "other", 1));
     assert_eq!(cycle(&mut engine), ["+other"]);
     engine.delete_gang(&id("head"));
@@ -311,7 +312,7 @@ pub(crate) fn two_flavors() -> Engine {
 fn flavors_are_tried_in_order_by_quota_and_by_place() {
     let mut engine = two_flavors();
     assert_eq!(place(&mut engine, &small("q", "w", 8)), "worker: h100*8");
-    // The quota of the first is held.
+    // The quota of the first flavor is held.
     engine.apply_gang(small("q", "first", 8));
     engine.apply_gang(small("q", "second", 8));
     assert_eq!(cycle(&mut engine), ["+first", "+second"]);
@@ -326,13 +327,13 @@ fn flavors_are_tried_in_order_by_quota_and_by_place() {
         ),
         "{certificate}"
     );
-    // Either of them wakes who waits.
+    // Either flavor wakes the pending gang.
     engine.apply_gang(small("q", "third", 1));
     assert_eq!(cycle(&mut engine), ["-third QuotaExceeded"]);
     engine.delete_gang(&id("second"));
     assert_eq!(cycle(&mut engine), ["+third"]);
 
-    // The nodes of the first are held, its quota is not.
+    // The nodes of the first flavor are in use, but its quota is not.
     let mut engine = two_flavors();
     pod(&mut engine, "x/foreign", "h100", gpu(1, 4));
     assert_eq!(place(&mut engine, &small("q", "w", 8)), "worker: a100*8");

@@ -1,4 +1,4 @@
-//! Small random clusters and gangs.
+//! Generators of small random clusters and gangs.
 
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ fn any_taint() -> impl Strategy<Value = Vec<Taint>> {
     prop_oneof![4 => Just(vec![]), 1 => one]
 }
 
-/// One of so many nodes.
+/// One of this many nodes.
 pub fn any_node(nodes: usize) -> impl Strategy<Value = Node> {
     let shape = (0..8_i64, 0..5_i64, 0..7_i64);
     let state = (
@@ -102,7 +102,7 @@ fn any_group(at: usize) -> impl Strategy<Value = TaskGroup> {
     })
 }
 
-/// How long a gang runs, if that is known.
+/// The runtime of a gang, if it is known.
 pub fn any_runtime() -> impl Strategy<Value = Option<Duration>> {
     let some = (0..12_u64).prop_map(|ms| Some(Duration::from_millis(ms)));
     prop_oneof![1 => Just(None), 2 => some]
@@ -151,8 +151,8 @@ pub fn topologies() -> [Topology; 2] {
     ]
 }
 
-/// One of so many nodes, somewhere in the topologies; some lack labels. Racks of
-/// different blocks bear the same names.
+/// One of this many nodes, somewhere in the topologies; some lack labels. Racks of different blocks
+/// have the same names.
 pub fn any_labelled_node(nodes: usize) -> impl Strategy<Value = Node> {
     let label = || prop_oneof![1 => Just(None), 8 => (0..2_u8).prop_map(Some)];
     (any_node(nodes), label(), label()).prop_map(|(mut node, block, rack)| {
@@ -175,7 +175,7 @@ fn any_request_for_closeness() -> impl Strategy<Value = Option<TopologyRequest>>
     prop::option::of(prop_oneof![3 => one, 1 => both])
 }
 
-/// A gang that may ask for closeness, and so may its groups.
+/// A gang that may have a topology request, as may its groups.
 pub fn any_close_gang(name: String, nodes: usize) -> impl Strategy<Value = Gang> {
     let asked = any_request_for_closeness;
     (

@@ -1,4 +1,4 @@
-//! A queue gets its own quota back whatever is kept for the gang at its head.
+//! Tests that a queue gets its own quota back whatever is reserved for the gang at its head.
 
 use crate::common::*;
 use crate::preemption::{at, seconds};
@@ -24,7 +24,7 @@ fn submitted(queue: &str, second: i64, name: &str, pods: u32) -> Gang {
     }
 }
 
-/// A queue below another, with so many cores of nominal quota.
+/// A queue below another one, with this many cores of nominal quota.
 fn with_cores(queue: Queue, cores: i64) -> Queue {
     let quota = Quota {
         nominal: cores * 1_000,
@@ -41,7 +41,7 @@ fn with_cores(queue: Queue, cores: i64) -> Queue {
     queue
 }
 
-/// Team `a` has 4 cores of its own, beside its 16 GPUs, and `all` has 92 idle ones.
+/// Team `a` owns 4 cores besides its 16 GPUs, and `all` has 92 idle cores.
 fn few_cores(mut engine: Engine) -> Engine {
     let all = below("all", None, 0, Preemption::default());
     engine.apply_queue(with_cores(all, 92));
@@ -66,8 +66,8 @@ fn a_gang_within_nominal_reclaims_while_the_head_must_borrow() {
     }
 }
 
-/// The head waits for what another queue holds of its own: nominal quota of the head's
-/// queue is not idle meanwhile.
+/// The head waits for quota that another queue holds of its own: the nominal quota of the head's
+/// queue must not be idle meanwhile.
 #[test]
 fn a_gang_within_nominal_starts_while_the_head_waits_for_another_queue() {
     let mut engine = lent_out();
@@ -78,7 +78,7 @@ fn a_gang_within_nominal_starts_while_the_head_waits_for_another_queue() {
     assert_eq!(at(&mut engine, seconds(100)), ["-large QuotaExceeded"]);
     engine.apply_gang(submitted("a", 1_000, "own", 8));
     assert_eq!(at(&mut engine, seconds(1_000)), ["+own"]);
-    // Its own queue alone stands in the way now: no more of it starts before the head.
+    // Now only its own queue is in the way: no more of its gangs start before the head.
     engine.delete_gang(&id("b-own"));
     assert_eq!(at(&mut engine, seconds(1_001)), ["+large"]);
 }
@@ -132,8 +132,8 @@ fn both_run() -> Engine {
     engine
 }
 
-/// The head is within nominal quota once the gangs of its queue have ended: a later gang
-/// leaves it that.
+/// The head is within nominal quota once the gangs of its queue have ended: a later gang leaves it
+/// that quota.
 #[test]
 fn a_gang_within_nominal_waits_for_a_head_within_nominal() {
     let mut engine = both_run();
@@ -151,8 +151,8 @@ fn a_gang_within_nominal_waits_for_a_head_within_nominal() {
     assert_eq!(at(&mut engine, seconds(1_000)), ["-own Reserved"]);
 }
 
-/// The quota that gangs of its own queue hold comes back to the head: a later gang leaves it
-/// that.
+/// The quota that gangs of its own queue hold comes back to the head: a later gang leaves it that
+/// quota.
 #[test]
 fn a_gang_within_nominal_waits_for_a_head_that_waits_for_their_own_queue() {
     let mut engine = lent_out();
@@ -165,7 +165,7 @@ fn a_gang_within_nominal_waits_for_a_head_that_waits_for_their_own_queue() {
     assert_eq!(at(&mut engine, seconds(1_000)), ["-own Reserved"]);
 }
 
-/// The head has enough without what `b` gives back.
+/// The head has enough without the quota that `b` gives back.
 #[test]
 fn a_gang_within_nominal_reclaims_what_a_head_within_nominal_does_not_need() {
     let mut engine = both_run();

@@ -1,6 +1,6 @@
-//! Random sequences of events: after each, the engine's arrays equal a recount,
-//! no placement overbooks, and the engine equals one that is built from the
-//! final state, in what it counts, decides and says.
+//! Tests of random sequences of events. After each event the engine's arrays equal a recount, and
+//! no placement overbooks. The engine also equals one that is built from the final state, in its
+//! counts, decisions and explanations.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -105,7 +105,7 @@ fn apply(engine: &mut Engine, model: &mut Model, event: Event) -> Result<(), Tes
             if let Some(kept) = model.kept.get(&gang_id(at))
                 && !kept.pods.is_empty()
             {
-                // The watch is late, or it has grown.
+                // The pod is seen late, or it has grown.
                 let own = kept.pods[pod % kept.pods.len()].clone();
                 let node = elsewhere.map_or(own.node, node_name);
                 engine.apply_pod(own.key.clone(), node.clone(), own.request.clone());
@@ -205,8 +205,8 @@ fn cycle(engine: &mut Engine, model: &mut Model, now: Time) -> Result<(), TestCa
     result
 }
 
-/// What has been kept for long enough is not any more, and what is for a gang that
-/// starts is so until it does.
+/// A place that has been kept long enough is kept no longer; a place that is kept for a gang ends
+/// when the gang starts.
 fn give_back(
     engine: &Engine,
     model: &mut Model,
@@ -242,7 +242,7 @@ fn cycle_once(
     now: Time,
     expected: &[Decision],
 ) -> Result<(), TestCaseError> {
-    // An engine that was built just now decides the same.
+    // An engine that was built just now makes the same decisions.
     if !model.has_leftovers() {
         let mut rebuilt = model.build();
         rebuilt.restore_history(&engine.history());
@@ -275,7 +275,7 @@ fn cycle_once(
         give_back(engine, model, &decisions)?;
         check_decisions(model, &decisions, now)?;
     }
-    // What is told is true now, and says so itself.
+    // The reported reasons hold now, and `explain` gives the same.
     for id in model.gangs.keys() {
         let told = engine.certificate(id).map(|c| c.reason);
         prop_assert_eq!(engine.explain(id, now).map(|c| c.reason), told, "{}", id);
@@ -329,7 +329,7 @@ proptest! {
             recount(&rebuilt, &model)?;
         }
         prop_assert_eq!(rebuilt.cycle(model.now), model.build().cycle(model.now), "the same twice");
-        // All that came can go.
+        // Everything that came can be removed.
         for id in model.gangs.keys() {
             engine.delete_gang(id);
         }

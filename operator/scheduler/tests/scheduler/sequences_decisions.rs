@@ -1,4 +1,4 @@
-//! What every decision must be, whatever happened before; the model follows it.
+//! Checks of every decision, whatever happened before; the model follows the decisions.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ pub fn check_decisions(
     decisions: &[Decision],
     now: Time,
 ) -> Result<(), TestCaseError> {
-    // Who followed others and has given that up has done so before anybody was placed.
+    // A gang that gave up its nomination did so before any gang was placed.
     for decision in decisions {
         let gave_up = match decision {
             Decision::Wait { gang, .. } => Some(gang),
@@ -95,7 +95,7 @@ pub fn check_decisions(
         limits_have_room(model, &gang, &runs)?;
         let queue = &model.queues[&gang.queue];
         prop_assert_eq!(queue.stop, Stop::None);
-        // What may be borrowed is the tree's own test.
+        // Borrowing is checked separately for the tree.
         if let (Some(group), None) = (queue.resource_groups.first(), &queue.parent) {
             let quota = &group.flavors[0].quotas;
             let usage = model.usage(gang.queue.as_str());
@@ -118,7 +118,7 @@ pub fn check_decisions(
     Ok(())
 }
 
-/// Every limit that a gang draws on which has just got its place had room for it.
+/// Every limit that a newly placed gang draws on had room for it.
 fn limits_have_room(
     model: &Model,
     gang: &Gang,
@@ -140,8 +140,8 @@ fn limits_have_room(
     Ok(())
 }
 
-/// Nobody keeps anything local here: all that is held below a root is at most all
-/// that is named there, of what a gang needs that has just got its place.
+/// No queue keeps quota local here. So the usage below a root is at most the sum of its quotas, for
+/// each resource that the newly placed gang needs.
 fn tree_has_it(model: &Model, root: &QueueName, gang: &Gang) -> Result<(), TestCaseError> {
     let in_tree = |queue: &&Queue| queue.name == *root || queue.parent.as_ref() == Some(root);
     let tree: Vec<&Queue> = model.queues.values().filter(in_tree).collect();
@@ -168,7 +168,7 @@ fn tree_has_it(model: &Model, root: &QueueName, gang: &Gang) -> Result<(), TestC
     Ok(())
 }
 
-/// Whole gangs leave, each for a reason that its queue or the other's allows.
+/// Victims are whole gangs, each for a reason that its queue or the preemptor's allows.
 fn preempt(
     model: &mut Model,
     (id, placement): (&GangId, &Placement),

@@ -1,4 +1,4 @@
-//! What may happen to an engine.
+//! Random events for an engine.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ pub const NODES: usize = 4;
 pub const GANGS: usize = 5;
 const LIMITS: usize = 5;
 
-/// What else differs between queues.
+/// The other settings in which queues differ.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct QueueFlags {
     pub stop: Stop,
@@ -31,13 +31,13 @@ pub enum Event {
     ApplyForeign(usize, usize, Resources),
     DeleteForeign(usize),
     ApplyQueue(usize, Option<(i64, i64)>, QueueFlags),
-    /// The queue that others may be below.
+    /// The queue that other queues may be below.
     ApplyRoot(Option<(i64, i64)>),
     DeleteRoot,
     DeleteQueue(usize),
     ApplyGang(Gang),
     DeleteGang(usize),
-    /// A gang is gone, but for pods that have been seen.
+    /// A gang is deleted, but its known pods still stop.
     RetireGang(usize),
     ReleaseGang(usize, Option<i64>),
     /// A topology, with all of its levels or without the first.
@@ -49,19 +49,19 @@ pub enum Event {
     LoseMember(usize, usize),
     /// A pod of a gang is gone, and its place is kept.
     MissMember(usize, usize),
-    /// A gang has had its place, all of it on one node, before the engine knew of it.
+    /// A gang was placed, all of it on one node, before the engine knew of it.
     Restore(usize, usize),
-    /// A gang starts again, and its place is kept for so long, but for a node.
+    /// A gang restarts, and its place is kept for this long, except on one node.
     Keep(usize, Option<usize>, i64),
-    /// A gang that leaves stays, and is no victim for so long.
+    /// The eviction of a gang is cancelled, and it cannot be a victim for this long.
     Stay(usize, i64),
-    /// What a gang has done is safe, as of so much earlier.
+    /// A gang has saved its work, this long ago.
     Checkpoint(usize, i64),
-    /// A queue is told what it remembers.
+    /// The past usage of a queue is restored.
     Recall(usize),
-    /// Nothing may be drawn from a limit until then, or it may be again.
+    /// A limit is closed until then, or opened again.
     Gate(usize, Option<Option<i64>>),
-    /// A cycle, so much later than the one before.
+    /// A cycle, this long after the previous one.
     Cycle(i64),
 }
 
@@ -118,7 +118,7 @@ pub fn limit_name(at: usize) -> LimitName {
     LimitName::new(format!("l{at}"))
 }
 
-/// What a limit counts is its own; how much may be held of it is told by each gang.
+/// The limit decides what is counted; each gang says how much of it may be held.
 fn any_draw() -> impl Strategy<Value = Draw> {
     let max = prop::option::weighted(0.8, 0..6_i64);
     (0..LIMITS, max, prop::bool::ANY).prop_map(|(at, max, refuses)| Draw {

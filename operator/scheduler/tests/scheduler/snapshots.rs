@@ -1,11 +1,11 @@
-//! What an engine knows, written down and read again, is an engine that decides
-//! the same. That it does so after any sequence of events is in `sequences`.
+//! Tests that an engine that is written to a snapshot and read again makes the same decisions.
+//! `sequences` checks this after any sequence of events.
 
 use crate::common::*;
 use proptest::prelude::*;
 use trellis_scheduler::{Decision, Engine, GangId, Quota, ResourceName, Resources, Snapshot, Time};
 
-/// The engine that is read from what this one writes, to the byte.
+/// The engine that is restored from this one's snapshot; the snapshots are equal to the byte.
 pub fn twin(engine: &Engine) -> Result<Engine, TestCaseError> {
     let snapshot = engine.snapshot();
     let text = serde_json::to_string(&snapshot).unwrap();
@@ -25,8 +25,8 @@ fn place<'d>(decisions: &'d [Decision]) -> Vec<&'d GangId> {
     decisions.iter().filter_map(starts).collect()
 }
 
-/// Two queues of which one has had all for a week: what they remember decides
-/// whose turn it is, to the last bit.
+/// One of two queues has held everything for a week: past usage decides whose turn it is, to the
+/// last bit.
 #[test]
 fn what_queues_remember_is_written_down() {
     let mut engine = Engine::new();
@@ -58,7 +58,7 @@ fn what_queues_remember_is_written_down() {
     for name in ["a", "b"] {
         assert_eq!(memory(&twin, name), memory(&engine, name));
     }
-    // Without it, the elder goes first.
+    // Without past usage the older gang goes first.
     let forgetful = Snapshot {
         lags: vec![],
         ..snapshot
@@ -67,7 +67,7 @@ fn what_queues_remember_is_written_down() {
     assert_eq!(place(&decisions), [&id("next-of-a")]);
 }
 
-/// A gang stays charged to what it was charged to, though its queue has changed.
+/// A gang keeps its charge, though its queue has changed.
 #[test]
 fn a_place_is_charged_as_it_was() {
     let mut engine = Engine::new();

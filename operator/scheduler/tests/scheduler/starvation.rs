@@ -1,5 +1,5 @@
-//! Nobody waits for ever: one gang, and an endless stream of small ones that come
-//! after it, whatever else stands in its way.
+//! Tests that no gang waits for ever: one gang, and an endless stream of small gangs that come
+//! after it, whatever else is in its way.
 
 use std::time::Duration;
 
@@ -12,21 +12,21 @@ use trellis_scheduler::{
     Engine, FlavorName, FlavorQuotas, Gang, Queue, QueueName, ResourceGroup, ResourceName,
 };
 
-/// What stands in its way.
+/// The obstacles of the gang.
 #[derive(Clone, Debug)]
 struct Way {
     /// Its quota is lent to the stream, which has none.
     lent: bool,
     /// Its flavor is one of two that the stream may have.
     flavors: bool,
-    /// So many before it that cannot start as long as a pod of somebody else's is there.
+    /// This many gangs before it that cannot start while an external pod exists.
     hopeless: usize,
-    /// Pods of others that come and go.
+    /// External pods come and go.
     strangers: bool,
-    /// Whether ends are known, and runs are as long as that.
+    /// Minutes of each run, if the engine knows them.
     told: Option<i64>,
     preemptible: bool,
-    /// It wants so many pods with so many GPUs.
+    /// It asks for this many pods with this many GPUs.
     pods: u32,
     each: i64,
 }
@@ -85,7 +85,7 @@ fn cluster(way: &Way) -> Engine {
             engine.apply_flavor(flavor(name));
         }
     }
-    // As much of each flavor as there is of it.
+    // Quota covers all that there is of each flavor.
     let all = if way.flavors { 16 } else { 32 };
     engine.apply_queue(queue("root", None, 0));
     engine.apply_queue(queue("default", Some("root"), all));

@@ -1,4 +1,4 @@
-//! Surplus: it starts after everyone, keeps nobody waiting, and makes room first.
+//! Tests of surplus: it starts after all other gangs, delays none of them, and makes room first.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub fn in_queue(queue: &str, gang: Gang) -> Gang {
     }
 }
 
-/// Nodes of 8 GPUs, and a default queue that preempts nobody.
+/// Nodes of 8 GPUs, and a default queue that allows no preemption.
 fn plain(nodes: usize) -> Engine {
     engine(gpu_nodes(nodes))
 }
@@ -53,12 +53,12 @@ fn it_waits_at_the_end_of_a_strict_queue_and_blocks_nobody_there() {
     engine.apply_gang(surplus(of(9, "huge", 2)));
     engine.apply_gang(surplus(workers("s", 1, gpu(1, 1))));
     assert_eq!(at(&mut engine, seconds(0)), ["+s", "-huge ExceedsCluster"]);
-    // It passes the surplus that waits, and takes the place of the other.
+    // The gang passes pending surplus, and takes the place of placed surplus.
     engine.apply_gang(workers("later", 1, gpu(1, 8)));
     assert_eq!(at(&mut engine, seconds(1)), ["!later s"]);
     engine.delete_gang(&id("s"));
     engine.cycle(seconds(2));
-    // A head that waits keeps it out as it does others.
+    // A pending head keeps surplus from starting as it does other gangs.
     engine.apply_gang(of(1, "head", 1));
     engine.delete_gang(&id("huge"));
     engine.apply_node(gpu_node("n01", 4));
@@ -79,7 +79,7 @@ fn it_is_given_up_first_for_any_gang_of_its_queue() {
     engine.apply_gang(never.clone());
     assert_eq!(at(&mut engine, seconds(0)), ["+low", "+s"]);
     see(&mut engine, &never);
-    // The queue lets nobody preempt.
+    // The queue allows no preemption.
     engine.apply_gang(of(-9, "lowest", 1));
     let (_, victims) = preempts(&mut engine, seconds(1));
     assert_eq!(
@@ -142,14 +142,14 @@ fn it_leaves_alone_what_is_kept_for_a_head() {
     engine.cycle(seconds(0));
     engine.apply_gang(of(0, "head", 2));
     engine.cycle(seconds(1));
-    // It would end before the head starts, if it did what it says.
+    // The surplus would end before the head starts, if its runtime were right.
     let says = Gang {
         runtime: Some(Duration::from_secs(1)),
         ..surplus(of(0, "s", 1))
     };
     engine.apply_gang(says);
     assert_eq!(at(&mut engine, seconds(2)), ["-s Reserved"]);
-    // Nor is a place taken of which nobody knows when it is free.
+    // Surplus does not take a place either whose end is unknown.
     engine.apply_gang(of(0, "runs", 1));
     engine.apply_gang(surplus(of(0, "s2", 1)));
     assert_eq!(at(&mut engine, seconds(3)), ["-s2 Reserved"]);
@@ -176,7 +176,7 @@ fn it_is_not_counted_as_a_gang_and_its_usage_is() {
     assert_eq!((counts.pending, counts.admitted), (1, 1));
 }
 
-/// A head that waits for one that ends and for surplus knows when it starts.
+/// The start is known of a head that waits for the end of a gang and for surplus.
 #[test]
 fn what_surplus_holds_makes_no_start_unknown() {
     let mut engine = by_priority(2);
@@ -217,7 +217,7 @@ fn a_queue_that_is_drained_lets_go_of_surplus_too() {
     assert_eq!(at(&mut engine, seconds(1)), ["~s"]);
 }
 
-/// As an operator feeds it: a pod beyond a gang makes room, goes, and is sought again.
+/// As the operator does it: a pod beyond a gang makes room, goes, and waits again.
 #[test]
 fn what_made_room_is_not_placed_on_what_it_made() {
     for lost_first in [false, true] {

@@ -1,4 +1,4 @@
-//! Surplus between queues: who may have it, and what gangs notice of it.
+//! Tests of surplus between queues: which gangs may take its room, and what else they notice of it.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use trellis_scheduler::{
     Reclaim, ResourceName, WithinQueue,
 };
 
-/// Two teams with so many GPUs each below one root.
+/// Two teams with this many GPUs each below one root.
 fn teams(policies: [Preemption; 2], nominal: [i64; 2], nodes: usize) -> Engine {
     let mut engine = engine(gpu_nodes(nodes));
     engine.apply_queue(Queue::new(QueueName::new("all")));
@@ -53,7 +53,7 @@ fn another_queue_gets_back_what_it_is_owed_and_no_more() {
         (1, Because::Borrows),
         "whatever the queue's reclaim says"
     );
-    // The other is within the quota of its queue.
+    // The other surplus is within the quota of its queue.
     engine.apply_gang(in_queue("a", of(0, "more", 1)));
     assert_eq!(at(&mut engine, seconds(2)), ["-more QuotaExceeded"]);
 }
@@ -82,7 +82,8 @@ fn who_would_borrow_asks_for_surplus_as_its_queue_says() {
     }
 }
 
-/// By surplus a queue borrows, and gives that back; its gangs are within its own.
+/// A queue that borrows only because of its surplus gives that back; its gangs are within the
+/// queue's own quota.
 #[test]
 fn surplus_makes_no_gang_of_its_queue_a_victim() {
     let reclaim = Preemption {
@@ -100,7 +101,7 @@ fn surplus_makes_no_gang_of_its_queue_a_victim() {
     engine.apply_gang(in_queue("b", pinned(of(0, "guaranteed", 1), "n00")));
     engine.apply_gang(in_queue("b", surplus(pinned(of(0, "s", 1), "n01"))));
     assert_eq!(at(&mut engine, seconds(0)), ["+guaranteed", "+s"]);
-    // There is quota once the surplus is gone; the room would be the other's.
+    // There is quota once the surplus is gone, but the room is that of `guaranteed`.
     engine.apply_gang(in_queue("a", pinned(of(9, "asks", 1), "n00")));
     assert_eq!(at(&mut engine, seconds(1)), ["-asks QuotaExceeded"]);
     engine.delete_gang(&id("asks"));
@@ -108,7 +109,7 @@ fn surplus_makes_no_gang_of_its_queue_a_victim() {
     assert_eq!(at(&mut engine, seconds(2)), ["!asks s"]);
 }
 
-/// What would be borrowed with surplus of its own is owed without it.
+/// A gang is owed what it would have to borrow only because of surplus of its own queue.
 #[test]
 fn a_gang_is_owed_what_is_its_own_though_surplus_holds_it() {
     let reclaim = Preemption {
@@ -168,8 +169,8 @@ fn policies() -> impl Strategy<Value = Preemption> {
 proptest! {
     #![proptest_config(cases(400))]
 
-    /// What gangs do in a cycle, they do whether or not surplus waits. Once some of it
-    /// has started, it may be another queue's turn, since its usage counts.
+    /// Gangs do the same in a cycle whether or not surplus waits. Once some surplus has started, it
+    /// may be another queue's turn, because surplus counts as usage.
     #[test]
     fn surplus_that_waits_changes_nothing_for_gangs(
         nodes in prop::collection::vec(any_node(4), 1..5),
@@ -223,7 +224,7 @@ proptest! {
         let starts = |d: &Decision| matches!(d, Decision::Place { gang, .. } if gang.as_str().starts_with("team/s"));
         let first = more.iter().position(starts).unwrap_or(more.len());
         prop_assert_eq!(told(&more[..first]), told(&fewer));
-        // And nobody is evicted for it.
+        // No gang is evicted for surplus either.
         let evicted: BTreeSet<&GangId> = more.iter().flat_map(|d| match d {
             Decision::Preempt { victims, .. } => victims.iter().map(|v| &v.gang).collect(),
             _ => vec![],
@@ -232,8 +233,8 @@ proptest! {
         prop_assert!(with.cycle(ms(5)).is_empty(), "nothing is left to decide");
     }
 
-    /// Gangs that come and go beside surplus that always comes back: all is quiet in
-    /// the end, and surplus has taken nothing.
+    /// Gangs come and go while surplus always comes back: in the end nothing more happens, and
+    /// surplus has taken nothing.
     #[test]
     fn surplus_that_comes_back_takes_nothing_back(
         policies in prop::collection::vec(policies(), 2),

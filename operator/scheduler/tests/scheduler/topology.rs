@@ -1,5 +1,5 @@
-//! Gangs that ask for closeness, in cases that users of Slurm's topology/tree and
-//! of Kueue's topology-aware scheduling know.
+//! Tests of topology requests, in cases that users of Slurm's topology/tree and of Kueue's
+//! topology-aware scheduling know.
 
 use crate::common::*;
 use trellis_scheduler::{
@@ -31,7 +31,7 @@ pub fn hall<'a>(nodes: impl IntoIterator<Item = &'a str>) -> Engine {
     engine
 }
 
-/// So many of the 8 GPUs of a node are in use.
+/// Uses this many of the 8 GPUs of a node.
 pub fn used(engine: &mut Engine, node: &str, gpus: i64) {
     pod(engine, &format!("x/{node}"), node, gpu(1, gpus));
 }
@@ -43,7 +43,7 @@ fn in_one_rack(gang: Gang) -> Gang {
     }
 }
 
-/// Pods of a whole node each.
+/// Pods that each need a whole node.
 pub fn whole(count: u32, topology: Option<TopologyRequest>) -> Gang {
     Gang {
         topology,

@@ -1,4 +1,4 @@
-//! What users read when no domain has a place for a gang, word by word.
+//! Tests of the sentences that users read if no domain has a place for a gang, word by word.
 
 use crate::common::*;
 use crate::topology::whole;

@@ -25,7 +25,7 @@ fn either(level: &str) -> [TopologyRequest; 2] {
     ]
 }
 
-/// Pods of so many GPUs.
+/// Pods of this many GPUs.
 fn small(count: u32, gpus: i64, topology: TopologyRequest) -> Gang {
     Gang {
         topology: Some(topology),
@@ -273,7 +273,7 @@ fn preferred_affinity_decides_among_racks_that_are_equally_full() {
             let expected = "worker: a2-0*1 a2-1*1 b2-0*1";
             assert_eq!(place(&mut engine, &spanning), expected);
         }
-        // A rack that is used already goes before one that is preferred.
+        // A rack that is already in use goes before one that is preferred.
         used(&mut engine, "a1-0", 1);
         let mut one = small(1, 2, request.clone());
         prefer(&mut one, "block", "b");
@@ -357,7 +357,7 @@ fn group_that_makes_way_takes_the_preferred_one_of_racks_that_are_equally_full()
     let mut engine = hall_with_a_fast_node(&["a1-0", "a2-0", "b1-0", "b2-0"]);
     let gang = colliding_groups(Some(("block", "b")));
     assert_eq!(place(&mut engine, &gang), "big: b1-0*1, fast: c1-0*4");
-    // A rack that is used already goes before one that is preferred.
+    // A rack that is already in use goes before one that is preferred.
     used(&mut engine, "a2-0", 1);
     assert_eq!(place(&mut engine, &gang), "big: a2-0*1, fast: c1-0*4");
 }
@@ -385,7 +385,7 @@ fn group_that_makes_way_takes_the_block_with_the_rack_that_fits_best() {
     assert_eq!(place(&mut engine, &gang), "big: a2-0*2, fast: c1-0*4");
 }
 
-/// Racks of three nodes in two blocks, and so many GPUs in use on each node.
+/// Racks of three nodes in two blocks, with this many GPUs in use on each node.
 fn part_used() -> impl Strategy<Value = Vec<i64>> {
     prop::collection::vec(
         prop_oneof![2 => Just(0_i64), 1 => Just(8), 3 => 0..9_i64],
@@ -401,8 +401,8 @@ fn name_of(node: usize) -> String {
 proptest! {
     #![proptest_config(cases(1_000))]
 
-    /// No rack that holds the gang has less free than the one that it takes; of
-    /// equal racks none is in a block that has less free.
+    /// No rack that holds the gang has less free than the chosen one; of equal racks none is in a
+    /// block that has less free.
     #[test]
     fn no_rack_that_holds_a_gang_has_less_free_than_the_one_that_it_takes(
         in_use in part_used(), count in 1..5_u32, gpus in 1..9_i64, unlike in any::<bool>(),

@@ -1,4 +1,4 @@
-//! Gangs that must be on one node.
+//! Tests of gangs that must be on one node.
 
 use crate::common::*;
 use trellis_scheduler::{Gang, TopologyRequest};
@@ -11,7 +11,7 @@ fn of_a_row() -> Gang {
     }
 }
 
-/// Packing would break the rest of two nodes off, and leave the third whole.
+/// Packing would use the rest of two nodes, and leave the third whole.
 #[test]
 fn on_one_node_means_no_two_though_no_topology_is_there() {
     let on_one = |pods: u32, gpus: i64| Gang {
@@ -25,7 +25,7 @@ fn on_one_node_means_no_two_though_no_topology_is_there() {
     let anywhere = workers("w", 2, gpu(1, 3));
     assert_eq!(place(&mut engine, &anywhere), "worker: n00*1 n01*1");
     assert_eq!(place(&mut engine, &on_one(2, 3)), "worker: n02*2");
-    // A node that comes is one as well.
+    // A node that is added later is a domain as well.
     pod(&mut engine, "x/n02-too", "n02", gpu(1, 8));
     engine.apply_node(gpu_node("n03", 8));
     assert_eq!(place(&mut engine, &on_one(2, 4)), "worker: n03*2");
@@ -34,7 +34,7 @@ fn on_one_node_means_no_two_though_no_topology_is_there() {
         format!("{}: {refused}", refused.reason),
         "ExceedsTopology: 3 pods must be on one node; \"n00\", the largest of 4, has room for 2 even when empty"
     );
-    // It is no level of anybody's labels.
+    // The node level is not the name of a label level.
     let wrong = refusal(&mut engine, &of_a_row());
     assert!(wrong.to_string().ends_with("(there is none)"), "{wrong}");
 }

@@ -1,8 +1,8 @@
 //! Small random clusters with topologies against an exhaustive search.
 //!
-//! Exact for these sizes: a gang whose closeness is a must is placed whenever any
-//! choice of domains lets it fit. That Preferred takes the fewest domains is exact
-//! for gangs in which one group has pods, however large, and asserted for these.
+//! Exact for these sizes: a gang with a required level is placed whenever any choice of domains
+//! lets it fit. For gangs in which only one group has pods, Preferred takes the fewest domains,
+//! whatever the size; this is asserted for them.
 
 use std::collections::BTreeSet;
 
@@ -49,8 +49,8 @@ fn must(request: &Option<TopologyRequest>) -> Option<&str> {
     request.as_ref()?.required_level()
 }
 
-/// Whether some choice of domains, one for the gang and one for each group where
-/// they must be in one, lets the gang fit.
+/// True if the gang fits for some choice of domains: one for the gang, and one for each group that
+/// must be in one.
 fn feasible(gang: &Gang, nodes: &[Node], free: &Free) -> bool {
     let own = gang
         .groups

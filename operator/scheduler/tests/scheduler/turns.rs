@@ -13,8 +13,8 @@ fn submitted(second: i64, gang: Gang) -> Gang {
     }
 }
 
-/// A department has 4 GPUs for the team below it. `scavenger` stands beside the
-/// department and has none.
+/// A department has 4 GPUs for the team below it. `scavenger` is beside the department and has
+/// none.
 fn department() -> Engine {
     let mut engine = engine(gpu_nodes(1));
     engine.apply_queue(Queue::new(QueueName::new("org")));
@@ -103,7 +103,7 @@ fn a_queue_without_quota_starts_after_a_queue_that_may_reclaim_from_it() {
         ..below("team", Some("root"), gpus(8))
     });
     engine.apply_queue(queue("default", None));
-    // `team` has had something, `default` nothing: by share `default` would be first.
+    // `team` has past usage, `default` has none: by share `default` would be first.
     engine.apply_gang(small("team", "before", 1));
     at(&mut engine, seconds(0));
     engine.delete_gang(&id("before"));

@@ -1,4 +1,4 @@
-//! Which gangs leave for another one, when several sets of them would do.
+//! Tests of which gangs are victims when several sets of them would do.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ const BOTH: Preemption = Preemption {
     ..RECLAIM
 };
 
-/// Teams of so much nominal quota below one root, on two nodes of 8 GPUs.
+/// Teams with this nominal quota below one root, on two nodes of 8 GPUs.
 fn teams(nominal: [i64; 2]) -> Engine {
     let mut engine = engine(gpu_nodes(2));
     engine.apply_queue(below("all", None, 0, Preemption::default()));
@@ -49,7 +49,7 @@ fn a_gang_of_the_own_queue_and_a_borrower_leave_together() {
     assert!(victims.contains(&"own"), "{said}");
 }
 
-/// With the borrowers alone gone, `a` would hold 3 of its 2: it may not reclaim for that.
+/// If only the borrowers left, `a` would hold 3 of its 2: it may not reclaim for that.
 #[test]
 fn a_borrower_does_not_leave_for_what_would_be_borrowed_itself() {
     let mut engine = teams([2, 2]);
@@ -76,8 +76,7 @@ fn what_is_owed_is_reclaimed_before_a_gang_of_the_own_queue_leaves() {
     assert_eq!(at(&mut engine, seconds(600)), ["!in borrower"]);
 }
 
-/// A queue that is owed GPUs reclaims them though it would borrow cores, of which
-/// there are enough.
+/// A queue reclaims GPUs that it is owed, though it would borrow cores, of which there are enough.
 #[test]
 fn a_resource_that_is_not_lacking_does_not_stand_in_the_way_of_reclaim() {
     let mut engine = engine([gpu_node("n0", 1)]);
@@ -98,7 +97,7 @@ fn a_resource_that_is_not_lacking_does_not_stand_in_the_way_of_reclaim() {
     assert_eq!(at(&mut engine, seconds(600)), ["!owed borrower"]);
 }
 
-/// The same of a queue without quota, beside the tree.
+/// The same for a queue without quota, beside the tree.
 #[test]
 fn a_resource_that_is_not_lacking_does_not_protect_a_queue_without_quota() {
     let mut engine = engine([gpu_node("n0", 1)]);
@@ -174,7 +173,7 @@ fn least_loss(held: &[(i64, i64)], free: i64, needs: i64, now: i64) -> Option<i6
 proptest! {
     #![proptest_config(cases(600))]
 
-    /// On one node the set that leaves loses no more than any other set that would do.
+    /// On one node the chosen set loses no more than any other set that would do.
     #[test]
     fn the_set_that_leaves_a_node_loses_least(
         gangs in prop::collection::vec((1..6_i64, 0..900_i64), 1..9),
