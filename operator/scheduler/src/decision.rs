@@ -95,15 +95,15 @@ pub struct Victim {
 /// Why a gang may be preempted by another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Because {
-    /// It comes after the preemptor in the same queue.
+    /// The victim comes after the preemptor in the same queue.
     LaterInQueue,
-    /// Its queue holds more than its quota, and the preemptor reclaims its own.
+    /// The victim's queue holds more than its quota, and the preemptor reclaims its own.
     Borrows,
-    /// Both queues would borrow, and its priority is lower than the preemptor's.
+    /// Both queues would borrow, and the victim's priority is lower than the preemptor's.
     LowerPriority,
-    /// Its queue is drained.
+    /// The victim's queue is drained.
     Drained,
-    /// It is surplus in the same queue.
+    /// The victim is surplus in the same queue.
     Surplus,
 }
 

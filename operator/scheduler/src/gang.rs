@@ -34,16 +34,16 @@ pub struct Gang {
     pub strategy: Strategy,
     /// How close its pods are to be to each other. None: anywhere.
     pub topology: Option<TopologyRequest>,
-    /// It may be a victim of preemption. If false, only its queue's own quota is safe: what the
-    /// queue borrows is given back.
+    /// The gang may be a victim of preemption. If false, only its queue's own quota is safe: what
+    /// the queue borrows is given back.
     pub preemptible: bool,
-    /// It may preempt gangs because of its priority. If false, it preempts only surplus and gangs
-    /// that hold what its queue is owed.
+    /// The gang may preempt other gangs because of its priority. If false, it preempts only surplus
+    /// and gangs that hold what its queue is owed.
     #[serde(default = "preempts", skip_serializing_if = "preempts_as_most")]
     pub preempts: bool,
-    /// It has been preempted before: it preempts no gang while it would borrow.
+    /// The gang has been preempted before: it preempts no gang while it would borrow.
     pub preempted: bool,
-    /// It cannot be a victim before it has been placed for this long.
+    /// The gang cannot be a victim before it has been placed for this long.
     pub min_runtime: Duration,
     /// Longest time that it stays placed, from when it is placed; the caller ends it then, not the
     /// engine. None: no limit.
@@ -65,7 +65,7 @@ pub struct Gang {
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 pub enum Strategy {
-    /// Those where the gang breaks off least of what other gangs could use.
+    /// Nodes where the gang breaks off least of what other gangs could use.
     #[default]
     Pack,
     /// As many nodes as possible, those with most free capacity first.

@@ -58,7 +58,7 @@ pub enum TopologyRequest {
         /// Within that domain, the pods are in as few domains of this finer level as possible.
         preferred: Option<String>,
     },
-    /// As few domains of the level as possible.
+    /// The pods are in as few domains of the level as possible.
     Preferred {
         /// The level.
         level: String,
@@ -103,7 +103,7 @@ impl TopologyRequest {
         self.required_level() == Some(NODE_LEVEL)
     }
 
-    /// The level of which all pods must be in one domain.
+    /// The level in which all pods must be in one domain.
     #[must_use]
     pub fn required_level(&self) -> Option<&str> {
         match self {
@@ -112,7 +112,7 @@ impl TopologyRequest {
         }
     }
 
-    /// The level of which the pods are to be in few domains.
+    /// The level in which the pods should be in few domains.
     #[must_use]
     pub fn preferred_level(&self) -> Option<&str> {
         match self {

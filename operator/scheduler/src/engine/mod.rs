@@ -122,7 +122,7 @@ struct GangState {
     ways: Option<KnownWays>,
     /// The back-off of the last release.
     not_before: Option<Time>,
-    /// It was preempted by another gang, or because its queue was drained.
+    /// It was preempted by another gang, or evicted because its queue was drained.
     preempted: bool,
     /// It has lost its place, and is not tried before it is applied again.
     idle: bool,

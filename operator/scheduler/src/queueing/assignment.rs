@@ -256,7 +256,7 @@ mod tests {
         }
     }
 
-    /// As the engine asks, where all ways may be tried.
+    /// The assignments that the engine computes, if all of them may be tried.
     fn ways(
         gang: &Gang,
         offered: &[ResourceGroup],

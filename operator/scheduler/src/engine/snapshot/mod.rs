@@ -100,7 +100,7 @@ pub struct GangSnapshot {
     pub gang: Gang,
     /// The back-off of the last release.
     pub not_before: Option<Time>,
-    /// It was preempted by another gang, or because its queue was drained.
+    /// It was preempted by another gang, or evicted because its queue was drained.
     pub preempted: bool,
     /// The reason to wait that was last reported.
     pub told: Option<WaitReason>,

@@ -196,7 +196,7 @@ fn a_burst_is_shared_by_weight_at_once() {
     };
     assert_eq!(burst(Decay::default()), 20);
     assert_eq!(burst(Decay::half_life(0)), 20);
-    // Decayed usage as it is cannot tell them apart: the first by name has it all.
+    // Decayed usage alone cannot tell the queues apart: the first by name gets everything.
     assert_eq!(burst(Decay::default().ordered_ahead(0)), 30);
 }
 
@@ -248,7 +248,7 @@ proptest! {
         let mut now = 0;
         for (step, back) in steps {
             for part in &looks {
-                // A charge that is taken back at once, some time before.
+                // A charge that is released at once, some time before.
                 nosy.advance(ms(now + step.later / 40 * part));
                 charge(&mut nosy, step, false);
                 let _ = nosy.share(nosy.at("p"));

@@ -1,4 +1,4 @@
-//! Queues that are misconfigured stop themselves, and nobody else.
+//! Tests that a misconfigured queue stops only itself.
 
 use super::common::{name, queue, tree, what};
 use crate::quota::tree::Tree;
@@ -57,7 +57,7 @@ fn all_members_of_a_cycle_are_stopped() {
         ]
     );
     assert_eq!(tree.room_of("beside", "gpu"), Some(33));
-    // The cycle is broken elsewhere than where it was closed.
+    // The cycle is broken at another queue than the one that closed it.
     tree.put("b: gpu=4");
     assert!(faults(&tree, &names).is_empty());
     assert_eq!(tree.room_of("below", "gpu"), Some(30));
@@ -97,7 +97,7 @@ fn negative_amounts_stop_the_queue_that_has_them() {
         tree.put(&format!("a < c: {wrong}"));
         let expected = format!("a has {message}: an amount cannot be negative");
         assert_eq!(faults(&tree, &["a", "b", "c"]), [expected]);
-        // It neither lends nor owes: what b has of its own is left to it.
+        // a neither lends nor owes anything: b keeps what it owns.
         assert_eq!(tree.room_of("b", "gpu"), Some(7));
         assert_eq!(tree.room_of("a", "gpu"), Some(0));
         assert_eq!(tree.borrowed_by("a", "gpu"), 0);
@@ -109,7 +109,7 @@ fn negative_amounts_stop_the_queue_that_has_them() {
 #[test]
 fn sixteen_levels_are_deep_enough() {
     let mut tree = tree(&["q01: gpu=1"]);
-    // Below before above.
+    // Each queue is added before its parent.
     for level in (2..=18).rev() {
         tree.put(&format!("q{level:02} < q{:02}: gpu=1", level - 1));
     }
@@ -158,7 +158,7 @@ fn what_a_deleted_queue_holds_is_remembered() {
     tree.delete(&name("a"));
     tree.give("a: gpu=3");
     assert!(tree.number(&name("a")).is_none(), "nothing of it is left");
-    // Charged before the queue is known.
+    // The charge comes before the queue is known.
     tree.take("late: gpu=2");
     tree.put("late < c: gpu=1");
     assert_eq!(tree.room_of("b", "gpu"), Some(3));

@@ -1,4 +1,4 @@
-//! The tree of queues, from outside.
+//! Tests of the tree of queues through its interface.
 #![allow(clippy::arithmetic_side_effects, reason = "a test fails by panicking")]
 
 mod common;

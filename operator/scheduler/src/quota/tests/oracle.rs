@@ -1,4 +1,4 @@
-//! The same tree, worked out anew for each question, as the rules say it.
+//! A second implementation of the tree: it computes every answer anew, as the rules say.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ pub struct Oracle {
 }
 
 impl Oracle {
-    /// A tree that is given what is there, backwards.
+    /// A tree that is built from the same queues and charges, in reverse order.
     pub fn rebuilt(&self) -> Tree {
         let mut tree = empty(Decay::default());
         for (of, charged) in &self.charged {
@@ -49,7 +49,7 @@ impl Oracle {
         }
     }
 
-    /// From a queue up to its root; None where it is misconfigured.
+    /// From a queue up to its root. None: the queue is misconfigured.
     pub fn path(&self, of: &QueueName) -> Option<Vec<QueueName>> {
         let mut path = vec![of.clone()];
         let mut seen = BTreeSet::from([of.clone()]);

@@ -9,7 +9,7 @@ use crate::quota::order::Order;
 use crate::quota::tree::{QueueIdx, Tree};
 use crate::time::Time;
 
-/// All leaves in the order of their turns, each of which would start `next`.
+/// All leaves in the order of their turns, if each would start `next`.
 fn turns(tree: &Tree, leaves: &[&str], next: &str) -> Vec<String> {
     let mut order = Order::default();
     for leaf in leaves {
@@ -42,12 +42,12 @@ fn who_is_within_nominal_goes_before_who_borrows() {
     tree.take("other: gpu=1");
     tree.advance(ms(1_000_000_000));
     let turns = |tree: &Tree, next| turns(tree, &["a", "b", "other"], next);
-    // All are within nominal: the smaller share decides, at the roots first.
+    // All leaves stay within nominal quota: the smaller share decides, at the roots first.
     assert_eq!(turns(&tree, "gpu=1"), ["other", "a", "b"]);
-    // Now a alone is.
+    // Now only a stays within nominal quota.
     assert_eq!(turns(&tree, "gpu=2"), ["a", "other", "b"]);
     tree.take("a: gpu=4");
-    // Now all but a, though a has had less than b so far.
+    // Now all but a do, although a has had less than b so far.
     assert_eq!(turns(&tree, "gpu=1"), ["other", "b", "a"]);
 }
 
@@ -113,8 +113,8 @@ fn forest(weights: &[u32]) -> Tree {
     instant(&queues)
 }
 
-/// How far up a leaf must borrow for so much: 0 not at all, 9 from its whole tree.
-/// Nothing is kept local in this forest.
+/// How far up a leaf must borrow for this much: 0 not at all, 9 from its whole tree. No queue of
+/// this forest keeps quota local.
 fn borrowing_level(tree: &Tree, leaf: QueueIdx, next: &str) -> usize {
     let (what, need) = (what("gpu"), demand(next).amount(what("gpu")));
     if need == 0 {
@@ -134,7 +134,7 @@ fn borrowing_level(tree: &Tree, leaf: QueueIdx, next: &str) -> usize {
 
 type Next = Option<(String, i64)>;
 
-/// The same, by looking at all of them: down the tree, the first of the children.
+/// The same by looking at all leaves: down the tree, the first of the children.
 fn smallest(tree: &Tree, next: &[Next]) -> Option<QueueIdx> {
     let leaves = LEAVES.iter().zip(next).filter_map(|(leaf, next)| {
         let (next, submitted) = next.as_ref()?;
@@ -152,7 +152,7 @@ fn smallest(tree: &Tree, next: &[Next]) -> Option<QueueIdx> {
     .map(|(at, _)| at)
 }
 
-/// The leaf that goes first below a queue, and since when its gang waits.
+/// The leaf that goes first below a queue, and the submission time of its gang.
 fn first_below(
     tree: &Tree,
     parent: Option<QueueIdx>,

@@ -1,4 +1,4 @@
-//! Random trees, random charges.
+//! Tests with random trees and random charges.
 
 use std::cmp::Reverse;
 
@@ -14,7 +14,7 @@ use crate::quota::amounts::{Demand, FlavorResource};
 use crate::quota::claim::Claim;
 use crate::quota::tree::Tree;
 
-/// All that can be asked about a tree.
+/// Every answer that a tree can give.
 fn told(tree: &Tree) -> Vec<String> {
     let names = (0..QUEUES).map(queue_name);
     let told = names.map(|of| {
@@ -48,7 +48,7 @@ fn sum_of(oracle: &Oracle, amount: impl Fn(&QueueName) -> i128) -> i128 {
     oracle.queues.keys().map(amount).sum()
 }
 
-/// Each charge that fits is charged, some are taken back; after each `check`.
+/// Charges what fits and releases some of it again; calls `check` after each step.
 fn fill(
     oracle: &mut Oracle,
     leaves: &[QueueName],
@@ -74,7 +74,7 @@ fn fill(
     Ok(tree)
 }
 
-/// All of it is charged, whether it fits or not.
+/// Charges everything, whether it fits or not.
 fn charged(
     oracle: &mut Oracle,
     leaves: &[QueueName],
@@ -117,7 +117,7 @@ proptest! {
             }
         }
         prop_assert_eq!(told(&tree), told(&oracle.rebuilt()));
-        // Nothing is left when all is gone.
+        // The tree is empty once everything is released and deleted.
         for (of, charged) in &oracle.charged {
             tree.release(of, &charged.iter().map(|(w, n)| (*w, *n)).collect());
         }
@@ -176,7 +176,7 @@ proptest! {
             }
             Ok(())
         })?;
-        // All at once may take what they keep.
+        // All leaves may use their local quota at the same time.
         let mut tree = filled;
         for leaf in &leaves {
             let kept = kinds().map(|k| (k, oracle.local(leaf, k) - oracle.usage(leaf, k)));
@@ -196,7 +196,7 @@ proptest! {
             for kind in kinds() {
                 let (local, usage) = (oracle.local(of, kind), oracle.usage(of, kind));
                 let room = tree.available(tree.find(of).unwrap(), kind);
-                // None of it is offered to who does not name it.
+                // A queue that does not name the resource is not offered any.
                 if usage <= local && local > 0 {
                     prop_assert!(room.is_some_and(|room| room >= local - usage));
                 }
@@ -222,7 +222,8 @@ proptest! {
         prop_assert_eq!(lacks.is_empty(), tree.fits(at, &demand) || !tree.offers(at, kind));
         let Some(lack) = lacks.first() else { return Ok(()) };
         prop_assert_eq!(Some(lack.available), room);
-        // All limits raised by what is missing: it fits; one of them by 1 less: not.
+        // With all limits raised by what is missing the demand fits; with one of them raised by 1
+        // less it does not.
         let raise = |less: Option<usize>| {
             let mut raised = oracle.clone();
             for (place, shortage) in lack.shortages.iter().enumerate() {
@@ -241,7 +242,7 @@ proptest! {
         for place in 0..lack.shortages.len() {
             prop_assert!(!raise(Some(place)));
         }
-        // It does not fit before so much has been given back.
+        // The demand does not fit before this much has been given back.
         let mut given = 0;
         for (at, demand, _) in &charges {
             tree.release(at.get(&leaves), demand);
@@ -308,7 +309,7 @@ proptest! {
         if !offered || tree.borrows(at, &demand) {
             return Ok(());
         }
-        // Each is asked for what it borrows, as long as something lacks.
+        // Each queue gives back what it borrows, as long as something is missing.
         while let Some(lack) = tree.lacks(at, &demand).first() {
             let others = leaves.iter().filter(|holder| *holder != leaf);
             let claimed = others.filter_map(|holder| {

@@ -1,4 +1,4 @@
-//! Random queues and what happens to them.
+//! Generators of random queues and events.
 
 use std::collections::BTreeMap;
 
@@ -106,7 +106,7 @@ pub fn happen(tree: &mut Tree, oracle: &mut Oracle, event: Event) {
     }
 }
 
-/// A tree with one root in which every queue is fine, and its leaves.
+/// A tree with one root in which no queue is misconfigured, and its leaves.
 pub fn any_sound() -> impl Strategy<Value = (Oracle, Vec<QueueName>)> {
     let queue = (any::<prop::sample::Index>(), any_quotas(0));
     prop::collection::vec(queue, 1..QUEUES).prop_map(|queues| {

@@ -35,7 +35,7 @@ fn a_queue_without_quotas_has_no_limit() {
     assert!(!tree.borrows(at, &demand("gpu=9")));
     assert_eq!(tree.borrowed_by("default", "gpu"), 0);
     assert!(lacks(&tree, "default", "gpu=9").is_empty());
-    // Nor has a tree of them.
+    // A tree of queues without quotas has no limit either.
     tree.put("team < default");
     assert_eq!(tree.room_of("team", "gpu"), None);
 }
@@ -67,7 +67,7 @@ fn what_is_not_named_is_not_offered_save_pods() {
     assert!(!tree.fits(at, &demand("gpu=1 cpu=1")));
     assert_eq!(tree.room_of("a", "cpu"), Some(0));
     assert!(!tree.fits(tree.at("none"), &demand("gpu=1")));
-    // Pods that are not named are not counted either, until they are.
+    // Pods are not counted either until a queue names them.
     tree.take("a: gpu=1 pods=4");
     assert_eq!(tree.room_of("root", "pods"), Some(9));
     tree.put("a < root: gpu=4 pods=1");
@@ -115,7 +115,7 @@ fn each_limit_in_the_way_is_named() {
     let lack = &tree.lacks(tree.at("a"), &demand("gpu=9"))[0];
     assert_eq!((lack.needs, lack.available), (9, 1));
     assert_eq!(lack.least_release(), 8);
-    // With everything else gone.
+    // The same without any usage.
     let never = tree.lacks_ever(tree.at("a"), &demand("gpu=6"));
     let shortage = &never[0].shortages[0];
     assert_eq!((shortage.queue.as_str(), shortage.missing), ("left", 1));

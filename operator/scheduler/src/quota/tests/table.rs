@@ -1,4 +1,4 @@
-//! Borrowing, lending and limits, case by case, as a Kueue user knows them.
+//! Tests of borrowing, lending and limits, case by case, as a Kueue user knows them.
 
 use super::common::{tree, what};
 
@@ -6,7 +6,7 @@ struct Case {
     name: &'static str,
     queues: &'static [&'static str],
     charged: &'static [&'static str],
-    /// Queue, resource, available, with everything else gone, borrowed.
+    /// Queue, resource, units available, units available without any usage, units borrowed.
     expect: &'static [(&'static str, &'static str, i128, i128, i128)],
 }
 
@@ -15,7 +15,7 @@ const CASES: &[Case] = &[
         name: "the worked example of the design",
         queues: &["root", "a < root: gpu=10+3-4", "b < root: gpu=6"],
         charged: &["a: gpu=8", "b: gpu=5"],
-        // The root has 4 + 6, of which 2 + 5 are used; a could have its 10 and 3 more.
+        // The root has 4 + 6, and 2 + 5 are used; a could get its 10 and 3 more.
         expect: &[
             ("root", "gpu", 3, 10, 0),
             ("a", "gpu", 3, 13, 0),
@@ -170,7 +170,7 @@ const CASES: &[Case] = &[
             "c < right: gpu=5",
         ],
         charged: &["a: gpu=3"],
-        // left keeps 4 of its 5, of which 3 are used.
+        // left keeps 4 of its 5, and 3 are used.
         expect: &[
             ("a", "gpu", 7, 10, 1),
             ("b", "gpu", 7, 10, 0),
