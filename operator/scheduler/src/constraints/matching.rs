@@ -31,7 +31,7 @@ impl Constraints {
             .find(|t| !self.tolerates(t))
     }
 
-    /// How many taints with the effect PreferNoSchedule the pods do not tolerate.
+    /// How many taints with the effect `PreferNoSchedule` the pods do not tolerate.
     pub(crate) fn discouraged_by(&self, taints: &[Taint]) -> usize {
         taints
             .iter()
