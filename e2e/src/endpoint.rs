@@ -5,7 +5,7 @@ use http::{Request, StatusCode};
 use http_body_util::BodyExt as _;
 use kube::client::Body;
 use kube::{Client, Config};
-use trellis::server::endpoint::{Overview, Waiting};
+use trellis_server::endpoint::{Overview, Waiting};
 
 use crate::control_plane::ControlPlane;
 use crate::jobs::SOON;

@@ -1,15 +1,11 @@
-//! The Trellis operator and command line: the shell around the pure crates.
+//! The binary `trellis`: the operator's options and wiring, and the commands that work on files.
 //!
-//! Imports point one way: `gang` (pure) <- `cache` (what the watches show) <- `dispatch` (the
-//! engine's task and all writes) <- `controller` (one TrainingJob at a time) <- `server` (webhook,
-//! visibility API, metrics) <- `operator` (options and wiring).
+//! Imports between the crates of the operator point one way: `trellis-gang` (pure) <-
+//! `trellis-cache` (what the watches show) <- `trellis-dispatch` (the engine's task and all writes)
+//! <- `trellis-controller` (one TrainingJob at a time) <- `trellis-server` (webhook, visibility API,
+//! metrics) <- this crate.
 
-pub mod cache;
 pub mod cli;
-pub mod controller;
-pub mod dispatch;
-pub mod gang;
 pub mod operator;
 pub mod rbac;
-pub mod server;
 pub mod simulate;

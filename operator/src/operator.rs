@@ -23,27 +23,27 @@ use trellis_api::{
 use trellis_compiler::{DnsPeer, Settings};
 use trellis_policies::cedar::Loader;
 
-use crate::cache::policy::keep_policies_fresh;
-use crate::controller::policies::{keep_policies, keep_policy_status};
-use crate::controller::quotas::keep_quota_status;
-use crate::controller::{Controller, keep_profile_status, keep_queue_status};
-use crate::dispatch::clients::Clients;
-use crate::dispatch::commands::Commands;
-use crate::dispatch::context::Context;
-use crate::dispatch::leader::{Candidate, Label};
-use crate::dispatch::tasks::Tasks;
-use crate::dispatch::{Committer, Driver};
-use crate::gang::observed::{
+use trellis_cache::policy::keep_policies_fresh;
+use trellis_controller::policies::{keep_policies, keep_policy_status};
+use trellis_controller::quotas::keep_quota_status;
+use trellis_controller::{Controller, keep_profile_status, keep_queue_status};
+use trellis_dispatch::clients::Clients;
+use trellis_dispatch::commands::Commands;
+use trellis_dispatch::context::Context;
+use trellis_dispatch::leader::{Candidate, Label};
+use trellis_dispatch::tasks::Tasks;
+use trellis_dispatch::{Committer, Driver};
+use trellis_gang::observed::{
     SlimAdmission, SlimClaim, SlimConfigMap, SlimDaemonSet, SlimDeviceClass, SlimExternalSecret,
     SlimNamespace, SlimNetworkPolicy, SlimNode, SlimPod, SlimService, SlimStorageClass, SlimVolume,
     Unhealthy,
 };
-use crate::server::endpoint;
-use crate::server::snapshot;
-use crate::server::telemetry;
-use crate::server::telemetry::Leading;
-use crate::server::webhook;
-use crate::server::webhook::Webhook;
+use trellis_server::endpoint;
+use trellis_server::snapshot;
+use trellis_server::telemetry;
+use trellis_server::telemetry::Leading;
+use trellis_server::webhook;
+use trellis_server::webhook::Webhook;
 
 /// How the operator runs.
 #[derive(clap::Args, Clone, Debug)]
@@ -68,7 +68,7 @@ pub struct Options {
     pub dns: Vec<DnsPeer>,
     /// How log lines are written.
     #[arg(long, value_enum, default_value = "human")]
-    pub log: crate::server::telemetry::LogFormat,
+    pub log: trellis_server::telemetry::LogFormat,
     /// The read-only endpoint.
     #[command(flatten)]
     pub endpoint: endpoint::Listen,

@@ -22,7 +22,7 @@ pub(crate) struct Fact {
 /// All metrics that somebody tells.
 pub(crate) fn facts() -> Result<BTreeMap<String, Fact>> {
     let mut facts = BTreeMap::new();
-    for line in trellis::dispatch::markdown().lines() {
+    for line in trellis_dispatch::markdown().lines() {
         let Some(row) = line.strip_prefix("| `") else {
             continue;
         };

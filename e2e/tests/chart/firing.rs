@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Context as _, Result, ensure};
-use trellis::dispatch::commands::WriteError;
-use trellis::dispatch::leader::NotLeading;
+use trellis_dispatch::commands::WriteError;
+use trellis_dispatch::leader::NotLeading;
 use trellis_e2e::helm::{Helm, chart};
 
 use crate::alerts::facts;

@@ -7,7 +7,6 @@ use anyhow::{Context as _, ensure};
 use http::StatusCode;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
-use trellis::server::endpoint::{Overview, Waiting};
 use trellis_api::Reason;
 use trellis_api::job::JobPhase;
 use trellis_e2e::endpoint;
@@ -15,6 +14,7 @@ use trellis_e2e::jobs::SOON;
 use trellis_e2e::operator::{self, SNAPSHOTS};
 use trellis_e2e::site::Site;
 use trellis_e2e::wait::eventually;
+use trellis_server::endpoint::{Overview, Waiting};
 
 use super::{shared, site};
 

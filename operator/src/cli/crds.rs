@@ -36,7 +36,7 @@ pub(super) fn run(options: &Options) -> anyhow::Result<()> {
         return super::print(&reason::markdown());
     }
     if options.metrics {
-        return super::print(&crate::dispatch::markdown());
+        return super::print(&trellis_dispatch::markdown());
     }
     if let Some(folder) = &options.rbac {
         let files = [

@@ -19,7 +19,7 @@ use trellis_api::document::Problem;
 use trellis_cli::suspend::{self, Want};
 
 use crate::operator;
-use crate::server::telemetry::LogFormat;
+use trellis_server::telemetry::LogFormat;
 
 /// Gangs of GPU pods that run all together or not at all.
 #[derive(Parser, Debug)]
@@ -149,7 +149,7 @@ fn refuse(problems: &[Problem]) -> ExitCode {
 /// Runs the operator. Its last word is a line of its log, like all before.
 fn operate(options: operator::Options) -> ExitCode {
     let format = options.log;
-    let _traces = crate::server::telemetry::log(format);
+    let _traces = trellis_server::telemetry::log(format);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build();

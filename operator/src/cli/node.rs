@@ -7,7 +7,7 @@ use serde::Deserialize;
 use trellis_api::Quantity;
 use trellis_api::document::{Document, Problems};
 
-use crate::gang::observed::SlimNode;
+use trellis_gang::observed::SlimNode;
 
 /// The most pods of a node that does not say so: the kubelet's default.
 pub(in crate::cli) const PODS: &str = "110";

@@ -10,8 +10,8 @@ use trellis_scheduler::{Engine, Gang, GangId, Time};
 
 use super::plan::runs;
 use super::print;
-use crate::server::snapshot;
 use crate::simulate::{Clock, Record, why};
+use trellis_server::snapshot;
 
 /// What to decide again.
 #[derive(clap::Args, Debug)]

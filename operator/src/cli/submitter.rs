@@ -32,5 +32,5 @@ impl Submitter {
 pub(super) fn known_requester(job: &TrainingJob) -> Option<Requester> {
     let policy = job.status.as_ref().and_then(|s| s.policy.as_ref());
     let is_known = policy.is_some_and(|p| p.requester.is_some());
-    crate::cache::policy::requester(&job.metadata).filter(|_| is_known)
+    trellis_cache::policy::requester(&job.metadata).filter(|_| is_known)
 }

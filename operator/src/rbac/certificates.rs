@@ -16,7 +16,7 @@ pub fn webhook() -> String {
         &["validatingwebhookconfigurations"][..],
         &["get", "patch"][..],
     )];
-    let name = crate::server::webhook::NAME;
+    let name = trellis_server::webhook::NAME;
     keeps(name, &told, name)
 }
 

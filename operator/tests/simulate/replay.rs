@@ -1,10 +1,10 @@
 //! `trellis replay` of what an engine wrote down.
 
 use serde_json::{Value, json};
-use trellis::server::snapshot;
 use trellis_scheduler::{
     Engine, Gang, GangId, GroupName, Node, NodeName, Queue, QueueName, Resources, TaskGroup, Time,
 };
+use trellis_server::snapshot;
 
 use super::trellis;
 

@@ -31,6 +31,7 @@ mod request;
 mod scene;
 mod schema;
 mod set;
+pub mod starter;
 mod subject;
 #[cfg(test)]
 mod tests;

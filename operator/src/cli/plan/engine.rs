@@ -15,11 +15,11 @@ use trellis_scheduler::{Engine, Node, NodeName};
 use super::judge::never_preempts;
 use super::outcome::submitted;
 use super::snapshot::Snapshot;
-use crate::dispatch::Feed;
-use crate::gang::key::Key;
-use crate::gang::observed::{DaemonPods, PodView, SlimNode, SlimPod, Unhealthy};
-use crate::gang::quota::{Hours, account_of, limit_of, name};
-use crate::gang::{engine, made_at, reserve};
+use trellis_dispatch::Feed;
+use trellis_gang::key::Key;
+use trellis_gang::observed::{DaemonPods, PodView, SlimNode, SlimPod, Unhealthy};
+use trellis_gang::quota::{Hours, account_of, limit_of, name};
+use trellis_gang::{engine, made_at, reserve};
 
 /// An engine that knows of everything but the jobs that are placed anew: what they
 /// hold already would be theirs again.

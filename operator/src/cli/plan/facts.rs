@@ -14,7 +14,7 @@ use trellis_cli::cluster::{Unread, list, named};
 use trellis_policies::cedar::PolicyObject;
 
 use super::snapshot::Snapshot;
-use crate::gang::observed::SlimNamespace;
+use trellis_gang::observed::SlimNamespace;
 
 /// Reads what policies decide about these jobs by. Gives what the user might not expect.
 pub(super) async fn read(

@@ -7,7 +7,7 @@ use trellis_api::queue::DEFAULT_FLAVOR;
 use trellis_api::{QuotaPolicy, names};
 
 use super::snapshot::Snapshot;
-use crate::controller::quotas::missing_flavors;
+use trellis_controller::quotas::missing_flavors;
 
 /// A note on each name in these policies that nothing in the snapshot bears. Kinds of which the
 /// snapshot has no object are not known, and none of their names is noted.

@@ -12,9 +12,9 @@ use trellis_policies::quota::Verdict;
 
 use super::engine::place_of;
 use super::snapshot::Snapshot;
-use crate::controller::build::{Around, later};
-use crate::gang::key::Key;
-use crate::gang::{Held, lookup};
+use trellis_controller::build::{Around, later};
+use trellis_gang::key::Key;
+use trellis_gang::{Held, lookup};
 
 /// A job at a stage, and what comes of it.
 pub(in crate::cli) struct Judged {

@@ -13,10 +13,10 @@ use trellis_policies::cedar::Requester;
 
 use super::facts;
 use super::snapshot::{self, Snapshot};
-use crate::cache::policy::requester_of;
-use crate::gang::claims;
-use crate::gang::claims::What;
-use crate::gang::observed::{
+use trellis_cache::policy::requester_of;
+use trellis_gang::claims;
+use trellis_gang::claims::What;
+use trellis_gang::observed::{
     SlimClaim, SlimDaemonSet, SlimDeviceClass, SlimNode, SlimPod, SlimStorageClass, SlimVolume,
     default_class,
 };

@@ -8,8 +8,8 @@ use trellis_scheduler::Placement;
 
 use super::Format;
 use super::outcome::Planned;
-use crate::gang::flavors;
-use crate::gang::flavors::Place;
+use trellis_gang::flavors;
+use trellis_gang::flavors::Place;
 
 /// Every object of every job, in the order in which they would be created, but for the
 /// Secret of an MPI job: each time that it is made it has another key.

@@ -17,16 +17,16 @@ use super::quotas::Quotas;
 use super::snapshot::Snapshot;
 use super::standing::{ended, stand};
 use super::who::Who;
-use crate::gang::Held;
-use crate::gang::allocation;
-use crate::gang::engine;
-use crate::gang::engine::Ticket;
-use crate::gang::flavors::{Flavors, Place};
-use crate::gang::key::Key;
-use crate::gang::neighbours::Neighbour;
-use crate::gang::observed::Repulsions;
-use crate::gang::volumes;
-use crate::gang::volumes::Volumes;
+use trellis_gang::Held;
+use trellis_gang::allocation;
+use trellis_gang::engine;
+use trellis_gang::engine::Ticket;
+use trellis_gang::flavors::{Flavors, Place};
+use trellis_gang::key::Key;
+use trellis_gang::neighbours::Neighbour;
+use trellis_gang::observed::Repulsions;
+use trellis_gang::volumes;
+use trellis_gang::volumes::Volumes;
 
 /// A job, what it becomes, and where it goes.
 pub(super) struct Planned {

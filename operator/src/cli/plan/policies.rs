@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use trellis_policies::cedar::{Loader, ObjectKey, Policies, PolicyObject};
 
-use crate::cache::policy::starter;
+use trellis_policies::cedar::starter;
 
 /// The policy objects, and what they decide once they are loaded.
 #[derive(Default)]

@@ -11,12 +11,12 @@ use trellis_compiler::CompiledJob;
 use trellis_scheduler::Resources;
 
 use super::snapshot::Snapshot;
-use crate::gang::Held;
-use crate::gang::engine;
-use crate::gang::key::Key;
-use crate::gang::namespace_quota::{Ask, Counted, exceeded, given_back};
-use crate::gang::observed::{PodView, SlimPod};
-use crate::gang::request;
+use trellis_gang::Held;
+use trellis_gang::engine;
+use trellis_gang::key::Key;
+use trellis_gang::namespace_quota::{Ask, Counted, exceeded, given_back};
+use trellis_gang::observed::{PodView, SlimPod};
+use trellis_gang::request;
 
 /// The quotas, and what is promised of them.
 pub(super) struct Quotas {

@@ -16,10 +16,10 @@ use trellis_policies::cedar::PolicyObject;
 use trellis_policies::quota::{QueueQuota, QuotaPolicies};
 
 use super::policies::PolicyFiles;
-use crate::cache::Profiles;
 use crate::cli::node;
-use crate::gang::key::Key;
-use crate::gang::observed::{
+use trellis_cache::Profiles;
+use trellis_gang::key::Key;
+use trellis_gang::observed::{
     SlimClaim, SlimDaemonSet, SlimDeviceClass, SlimNamespace, SlimNode, SlimPod, SlimStorageClass,
     SlimVolume,
 };

@@ -8,10 +8,10 @@ use trellis_policies::{AuthorizedJob, cedar};
 
 use super::judge::{Court, attempt_of, stage_of};
 use super::snapshot::Snapshot;
-use crate::controller::build::NO_LABELS;
-use crate::gang::quota::JobLimits;
-use crate::gang::volumes::Volumes;
-use crate::gang::{Held, claims, lookup};
+use trellis_controller::build::NO_LABELS;
+use trellis_gang::quota::JobLimits;
+use trellis_gang::volumes::Volumes;
+use trellis_gang::{Held, claims, lookup};
 
 /// Of a job that may run: where its volumes are, and the limits that it draws on.
 pub(in crate::cli) type Ready = (Volumes, JobLimits);

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::snapshot::Snapshot;
-use crate::gang::binding::Storage;
-use crate::gang::key::Key;
-use crate::gang::observed::{SlimClaim, SlimStorageClass, SlimVolume, default_class};
+use trellis_gang::binding::Storage;
+use trellis_gang::key::Key;
+use trellis_gang::observed::{SlimClaim, SlimStorageClass, SlimVolume, default_class};
 
 /// What a snapshot says of the storage of a namespace.
 #[derive(Clone, Copy)]

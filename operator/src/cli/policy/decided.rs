@@ -11,8 +11,8 @@ use trellis_policies::cedar::{
 
 use crate::cli::plan::judge::{Court, StageDecision, attempt_of, stage_of};
 use crate::cli::plan::snapshot::Snapshot;
-use crate::controller::build::NO_LABELS;
-use crate::gang::Held;
+use trellis_controller::build::NO_LABELS;
+use trellis_gang::Held;
 
 /// What comes of a job or a demand.
 #[derive(Serialize, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -19,7 +19,7 @@ use super::objects;
 use crate::cli::plan::live::{Access, Cluster, Purpose};
 use crate::cli::plan::snapshot::Snapshot;
 use crate::cli::submitter::known_requester;
-use crate::gang::key::Key;
+use trellis_gang::key::Key;
 
 /// Which policies, and whose jobs.
 #[derive(clap::Args, Debug)]

@@ -18,7 +18,7 @@ use crate::cli::plan::live::{Access, Cluster, Purpose};
 use crate::cli::plan::namespaces;
 use crate::cli::plan::snapshot::Snapshot;
 use crate::cli::submitter::Submitter;
-use crate::gang::key::Key;
+use trellis_gang::key::Key;
 
 /// Whose jobs, by which policies.
 #[derive(clap::Args, Debug)]

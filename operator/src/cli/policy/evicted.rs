@@ -8,9 +8,9 @@ use super::decided::Asked;
 use crate::cli::plan::judge::attempt_of;
 use crate::cli::plan::snapshot::Snapshot;
 use crate::cli::submitter::known_requester;
-use crate::controller::build::NO_LABELS;
-use crate::controller::evicting;
-use crate::gang::key::Key;
+use trellis_controller::build::NO_LABELS;
+use trellis_controller::evicting;
+use trellis_gang::key::Key;
 
 /// The policies that stop a job that has its place, since they forbid what it runs and say
 /// `onViolation: Evict`: by their ids.
@@ -48,7 +48,7 @@ pub(super) fn evicted(
 /// Who may have submitted it. By a stamp that the operator does not believe, nothing is sure.
 fn taken_for(job: &TrainingJob) -> Vec<Option<Requester>> {
     let known = known_requester(job);
-    let named = crate::cache::policy::requester(&job.metadata);
+    let named = trellis_cache::policy::requester(&job.metadata);
     let doubted = named.filter(|_| known.is_none()).map(Some);
     [known].into_iter().chain(doubted).collect()
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use trellis_policies::cedar::{ObjectKey, PolicyObject};
 
 use super::decided::{Decided, Outcome};
-use crate::cache::policy::starter;
+use trellis_policies::cedar::starter;
 
 /// The action that is asked where there are flavors alone.
 const USE_FLAVOR: &str = "UseFlavor";

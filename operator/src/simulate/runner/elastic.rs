@@ -11,7 +11,7 @@ use super::job::{Stage, gpus};
 use super::record::{Event, why_victim};
 use super::script::SurplusPod;
 use super::{Runner, after};
-use crate::gang::{AT_ONCE, GROWS_EVERY, engine};
+use trellis_gang::{AT_ONCE, GROWS_EVERY, engine};
 
 /// Where a surplus pod is.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use super::elastic::Seat;
 use super::job::{Rank, Stage};
 use super::record::Event;
 use super::script::{PodChange, PodEvent, SurplusPod};
-use crate::gang::engine;
+use trellis_gang::engine;
 
 impl Runner<'_, '_> {
     /// A pod of the gang has ended, and the other pods go on.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use trellis_policies::quota::{LimitId, QuotaPolicies};
 use trellis_scheduler::{Draw, Engine, LimitName, Time};
 
-use crate::gang::quota::{Hours, name};
+use trellis_gang::quota::{Hours, name};
 
 /// What is burnt of each limit of GPU-hours, from nothing.
 #[derive(Debug, Default)]

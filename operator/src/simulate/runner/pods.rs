@@ -15,8 +15,8 @@ use super::job::{Rank, Stage};
 use super::record::Event;
 use super::script::{PodChange, PodEvent};
 use super::{Runner, after};
-use crate::gang::engine;
-use crate::gang::{Blame, Fault, backoff, matching};
+use trellis_gang::engine;
+use trellis_gang::{Blame, Fault, backoff, matching};
 
 /// How long the place of a gang that starts again is kept for it.
 const KEPT_FOR: Duration = Duration::from_secs(120);

@@ -21,12 +21,12 @@ use crate::cli::plan::standing;
 use crate::cli::plan::who::Who;
 use crate::cli::simulate::nodes;
 use crate::cli::source::Source;
-use crate::dispatch::Feed;
-use crate::gang::engine;
-use crate::gang::key::Key;
-use crate::gang::observed::{SlimNode, SlimPod, Unhealthy};
 use crate::simulate::scenario::NodePattern;
 use crate::simulate::{Change, Held, PodChange, Script};
+use trellis_dispatch::Feed;
+use trellis_gang::engine;
+use trellis_gang::key::Key;
+use trellis_gang::observed::{SlimNode, SlimPod, Unhealthy};
 
 const OURS: &str = "trellis.dev/v1alpha1";
 pub(super) const NAMESPACE: &str = "default";

@@ -5,10 +5,10 @@ use trellis_scheduler::{FlavorName, NodeName, QueueName, Time, TopologyName};
 
 use super::author::{Author, NAMESPACE};
 use crate::cli::source::Source;
-use crate::gang::engine;
-use crate::gang::key::Key;
 use crate::simulate::scenario::Target;
 use crate::simulate::{Change, PodChange};
+use trellis_gang::engine;
+use trellis_gang::key::Key;
 
 impl Author {
     /// An object is deleted.

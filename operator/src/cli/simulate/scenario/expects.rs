@@ -6,10 +6,10 @@ use trellis_api::document::Problem;
 use trellis_scheduler::GangId;
 
 use super::Event;
-use crate::gang::engine;
-use crate::gang::key::Key;
 use crate::simulate::scenario::{Expected, JobList};
 use crate::simulate::{Expect, ExpectedJobs};
+use trellis_gang::engine;
+use trellis_gang::key::Key;
 
 /// Looks up the names of an expectation.
 struct Resolver<'a> {

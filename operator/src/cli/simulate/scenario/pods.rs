@@ -5,10 +5,10 @@ use trellis_scheduler::{Draw, Time};
 
 use super::author::{Author, NAMESPACE};
 use crate::cli::source::Source;
-use crate::gang::engine;
-use crate::gang::engine::{Member, Ticket};
-use crate::gang::key::Key;
 use crate::simulate::{Change, PodChange, PodEvent, RequiredLevel, SurplusPod};
+use trellis_gang::engine;
+use trellis_gang::engine::{Member, Ticket};
+use trellis_gang::key::Key;
 
 /// A task group of a job, as far as its pods are named.
 #[derive(Clone, Debug)]

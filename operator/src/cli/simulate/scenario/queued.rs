@@ -9,10 +9,10 @@ use trellis_scheduler::Draw;
 
 use super::author::Waiting;
 use super::pods;
-use crate::gang::engine;
-use crate::gang::engine::Ticket;
-use crate::gang::volumes::Volumes;
 use crate::simulate::Job;
+use trellis_gang::engine;
+use trellis_gang::engine::Ticket;
+use trellis_gang::volumes::Volumes;
 
 /// A job as the engine and the simulation have it. `joining` are the limits that its surplus
 /// pods draw on.

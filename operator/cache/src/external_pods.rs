@@ -1,0 +1,39 @@
+//! Decides whether the queue annotations of an external pod are trusted.
+
+use super::Cache;
+use crate::policy::Guard;
+use trellis_gang::external;
+use trellis_gang::external::next;
+use trellis_gang::key::Key;
+use trellis_gang::observed::ExternalPod;
+
+impl Cache {
+    /// True if the queue annotations of a pod are trusted: a guard keeps users from writing them,
+    /// or the plan of the pod's gang names the pod. True for every pod until all kinds are listed,
+    /// because guards and plans are not known before.
+    ///
+    /// An annotation that appeared while users could write it has no effect.
+    pub fn believes(&self, key: &Key, pod: &ExternalPod, is_new: bool) -> bool {
+        let is_guarded = is_new && self.guards.is_in_force(Guard::ReservedKeys);
+        !self.is_synced() || is_guarded || self.plans(key, pod)
+    }
+
+    fn plans(&self, key: &Key, pod: &ExternalPod) -> bool {
+        let group = pod.group().map(|group| Key::new(&key.namespace, group));
+        let group = group.and_then(|group| self.pod_groups.get(&group));
+        let group = group.filter(|group| external::is_users(group));
+        let journal = group.as_ref().and_then(|group| group.status.as_ref());
+        let plan = journal.and_then(|journal| journal.plan.as_ref());
+        plan.is_some_and(|plan| {
+            let is_its = pod.plan.as_ref() == Some(&plan.hash) && pod.queue == plan.queue;
+            is_its && next::planned(plan).any(|(planned, _)| planned.uid == pod.uid)
+        })
+    }
+
+    /// Decides anew for every external pod once all kinds are listed: only then is it known whether
+    /// a guard keeps users from writing the queue annotations.
+    pub fn settle_external_pods(&self) {
+        self.external_pods
+            .settle(|key, pod| self.believes(key, pod, true));
+    }
+}

@@ -1,0 +1,61 @@
+//! ExternalSecrets of our jobs, as the watch shows them.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::RwLock;
+
+use crate::watch::Store;
+use trellis_gang::key::Key;
+use trellis_gang::observed::SlimExternalSecret;
+
+/// The ExternalSecrets of our jobs.
+#[derive(Debug, Default)]
+pub struct ExternalSecrets {
+    /// By their own names.
+    pub objects: Store<SlimExternalSecret>,
+    /// Names of the ExternalSecrets of each job.
+    of_jobs: RwLock<HashMap<Key, BTreeSet<Arc<str>>>>,
+    /// True if the cluster knows the kind.
+    pub is_known: AtomicBool,
+}
+
+impl ExternalSecrets {
+    /// True if the cluster knows the kind: External Secrets Operator is installed.
+    #[must_use]
+    pub fn is_known(&self) -> bool {
+        self.is_known.load(Ordering::Acquire)
+    }
+
+    /// ExternalSecrets whose owner has the job's name, whatever the uid of that owner.
+    #[must_use]
+    pub fn of(&self, job: &Key) -> Vec<(Key, Arc<SlimExternalSecret>)> {
+        let names = self.of_jobs.read();
+        let names = names.get(job).into_iter().flatten();
+        let keys = names.map(|name| Key {
+            namespace: job.namespace.clone(),
+            name: name.clone(),
+        });
+        keys.filter_map(|key| Some((key.clone(), self.objects.get(&key)?)))
+            .collect()
+    }
+
+    /// Records an ExternalSecret of the job that a create or a read returned.
+    pub fn found(&self, job: &Key, key: &Key) {
+        let mut names = self.of_jobs.write();
+        let names = names.entry(job.clone()).or_default();
+        names.insert(key.name.clone());
+    }
+
+    /// Removes a deleted ExternalSecret from its job.
+    pub fn forget(&self, job: &Key, key: &Key) {
+        let mut names = self.of_jobs.write();
+        if let Some(of_job) = names.get_mut(job) {
+            of_job.remove(&key.name);
+            if of_job.is_empty() {
+                names.remove(job);
+            }
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! One job, as the watch shows it.
+
+use std::sync::Arc;
+
+use trellis_api::TrainingJob;
+
+use super::Cache;
+use crate::watch::Undecodable;
+use trellis_gang::key::Key;
+
+/// A job, as far as it can be read.
+#[derive(Clone, Debug)]
+pub enum Seen {
+    /// The job decodes.
+    Job(Arc<TrainingJob>),
+    /// The job does not decode.
+    Undecodable(Undecodable),
+}
+
+impl Cache {
+    /// The job of that name at this moment. None if there is none.
+    #[must_use]
+    pub fn job(&self, key: &Key) -> Option<Seen> {
+        let undecodable = self.undecodable.read();
+        match undecodable.get(key) {
+            Some(job) => Some(Seen::Undecodable(job.clone())),
+            None => self.jobs.get(key).map(Seen::Job),
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! The cluster as the watches show it: one store for each kind, and the queries on the stores.
+
+mod external_pods;
+mod external_secrets;
+mod jobs;
+mod nodes;
+pub mod policy;
+mod profiles;
+mod quota_set;
+mod storage;
+pub mod watch;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ResourceQuota;
+use k8s_openapi::api::scheduling::v1::PriorityClass;
+use parking_lot::{Mutex, RwLock};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+use trellis_api::queue::DEFAULT_FLAVOR;
+use trellis_api::{PodGroup, ResourceFlavor, Topology, TrainingJob, TrainingQueue};
+
+use crate::policy::{Freshness, Guards, PolicySet, Stamping};
+use crate::watch::{ExternalPodIndex, NodeHealth, PodIndex, Pulse, Store};
+use trellis_gang::key::Key;
+use trellis_gang::observed::{
+    DaemonPods, Disruption, Repulsions, SlimClaim, SlimConfigMap, SlimDaemonSet, SlimDeviceClass,
+    SlimNamespace, SlimNetworkPolicy, SlimNode, SlimService, SlimStorageClass, SlimVolume,
+    Unhealthy,
+};
+
+pub use crate::watch::Undecodable;
+pub use external_secrets::ExternalSecrets;
+pub use jobs::Seen;
+pub use profiles::Profiles;
+pub use quota_set::QuotaSet;
+
+/// Longest time without a sign of life from a watch until its data count as stale. A healthy watch
+/// gives one at least every 160 s, even if nothing is written, the API server sends no bookmarks,
+/// and each answer takes as long as it may.
+const UNSEEN: Duration = Duration::from_secs(180);
+
+/// The cluster's objects as the watches show them.
+#[derive(Debug)]
+pub struct Cache {
+    /// TrainingJobs.
+    pub jobs: Store<TrainingJob>,
+    /// TrainingJobs that do not decode.
+    pub undecodable: RwLock<BTreeMap<Key, Undecodable>>,
+    /// Queues that do not decode.
+    pub undecodable_queues: RwLock<BTreeMap<String, Undecodable>>,
+    /// PodGroups of our jobs.
+    pub pod_groups: Store<PodGroup>,
+    /// Queues.
+    pub queues: Store<TrainingQueue>,
+    /// ResourceFlavors.
+    pub flavors: Store<ResourceFlavor>,
+    /// Topologies.
+    pub topologies: Store<Topology>,
+    /// RuntimeProfiles.
+    pub profiles: Profiles,
+    /// Namespaces.
+    pub namespaces: Store<SlimNamespace>,
+    /// Policies: who may run what.
+    pub policies: PolicySet,
+    /// How recent the policies in this cache are.
+    pub freshness: Freshness,
+    /// QuotaPolicies, the current usage of their limits, and their ledgers.
+    pub quotas: QuotaSet,
+    /// Tells whether requester stamps are trusted.
+    pub stamping: Stamping,
+    /// The admission policies that keep users from writing what only Trellis may write.
+    pub guards: Guards,
+    /// PriorityClasses.
+    pub priority_classes: Store<PriorityClass>,
+    /// Services: our own, and those that jobs name.
+    pub services: Store<SlimService>,
+    /// NetworkPolicies of our jobs.
+    pub network_policies: Store<SlimNetworkPolicy>,
+    /// ConfigMaps of our jobs.
+    pub config_maps: Store<SlimConfigMap>,
+    /// ExternalSecrets of our jobs.
+    pub external_secrets: ExternalSecrets,
+    /// Core ResourceQuotas.
+    pub resource_quotas: Store<ResourceQuota>,
+    /// Nodes.
+    pub nodes: Store<SlimNode>,
+    /// Rules by which a node is unfit for new pods.
+    pub unhealthy: Unhealthy,
+    /// Pace at which pods of unhealthy nodes are evicted.
+    pub disruption: Mutex<Disruption>,
+    /// Pods of our jobs.
+    pub pods: PodIndex,
+    /// Pods that other controllers made and that Trellis places.
+    pub external_pods: ExternalPodIndex,
+    /// Where anti-affinity of other schedulers' pods keeps new pods out.
+    pub repulsions: Repulsions,
+    /// DaemonSets.
+    pub daemon_sets: Store<SlimDaemonSet>,
+    /// Nodes on which each DaemonSet has a pod.
+    pub daemon_pods: DaemonPods,
+    /// PersistentVolumeClaims.
+    pub claims: Store<SlimClaim>,
+    /// PersistentVolumes.
+    pub volumes: Store<SlimVolume>,
+    /// StorageClasses.
+    pub storage_classes: Store<SlimStorageClass>,
+    /// Notified when a claim, a volume or a storage class changes.
+    pub storage_changed: Notify,
+    /// DeviceClasses; none where the cluster does not know the kind.
+    pub device_classes: Store<SlimDeviceClass>,
+    /// Which nodes are lost.
+    pub health: RwLock<NodeHealth>,
+    /// Notified when a node's health may have changed.
+    pub health_changed: Notify,
+    unsynced: AtomicUsize,
+    synced: Notify,
+    /// The last sign of life of each watch, by the plural of its kind.
+    pulses: RwLock<BTreeMap<String, Pulse>>,
+}
+
+/// Number of kinds that are watched: [`Cache::synced`] waits for this many lists. Policies are not
+/// among them ([`PolicySet::loaded`]).
+pub const WATCHES: usize = 26;
+
+impl Cache {
+    /// An empty cache that judges nodes by the rules `unhealthy` and waits for `watches` kinds,
+    /// policies apart.
+    #[must_use]
+    pub fn new(unhealthy: Unhealthy, watches: usize) -> Self {
+        Self {
+            jobs: Store::default(),
+            undecodable: RwLock::default(),
+            undecodable_queues: RwLock::default(),
+            pod_groups: Store::default(),
+            queues: Store::default(),
+            flavors: Store::default(),
+            topologies: Store::default(),
+            profiles: Profiles::default(),
+            namespaces: Store::default(),
+            policies: PolicySet::default(),
+            freshness: Freshness::default(),
+            quotas: QuotaSet::default(),
+            stamping: Stamping::default(),
+            guards: Guards::default(),
+            priority_classes: Store::default(),
+            services: Store::default(),
+            network_policies: Store::default(),
+            config_maps: Store::default(),
+            external_secrets: ExternalSecrets::default(),
+            resource_quotas: Store::default(),
+            nodes: Store::default(),
+            disruption: Mutex::new(Disruption::new(unhealthy.pace())),
+            unhealthy,
+            pods: PodIndex::default(),
+            external_pods: ExternalPodIndex::default(),
+            repulsions: Repulsions::default(),
+            daemon_sets: Store::default(),
+            daemon_pods: DaemonPods::default(),
+            claims: Store::default(),
+            volumes: Store::default(),
+            storage_classes: Store::default(),
+            storage_changed: Notify::new(),
+            device_classes: Store::default(),
+            health: RwLock::new(NodeHealth::new(Instant::now())),
+            health_changed: Notify::new(),
+            unsynced: AtomicUsize::new(watches),
+            synced: Notify::new(),
+            pulses: RwLock::default(),
+        }
+    }
+
+    /// Waits until every kind has been listed once.
+    pub async fn synced(&self) {
+        loop {
+            let notified = self.synced.notified();
+            if self.is_synced() {
+                return;
+            }
+            notified.await;
+        }
+    }
+
+    /// True once every kind has been listed.
+    #[must_use]
+    pub fn is_synced(&self) -> bool {
+        self.unsynced.load(Ordering::Acquire) == 0
+    }
+
+    /// The pulse of the watch of one kind, by its plural.
+    #[must_use]
+    pub fn pulse(&self, kind: &str) -> Pulse {
+        let mut pulses = self.pulses.write();
+        pulses.entry(kind.to_owned()).or_default().clone()
+    }
+
+    /// Time since each watch last gave a sign of life, by the plural of its kind.
+    #[must_use]
+    pub fn watch_ages(&self) -> BTreeMap<String, Duration> {
+        let pulses = self.pulses.read();
+        let ages = pulses.iter();
+        ages.map(|(kind, pulse)| (kind.clone(), pulse.age()))
+            .collect()
+    }
+
+    /// The kind whose watch has been silent for longest, if its data are too old to decide on.
+    #[must_use]
+    pub fn unseen(&self) -> Option<String> {
+        let pulses = self.pulses.read();
+        let ages = pulses.iter().map(|(kind, pulse)| (pulse.age(), kind));
+        let (age, kind) = ages.max()?;
+        (age >= UNSEEN).then(|| kind.clone())
+    }
+
+    /// True if a flavor can be used: a ResourceFlavor has the name, or it is the default flavor,
+    /// which needs none.
+    #[must_use]
+    pub fn has_flavor(&self, flavor: &str) -> bool {
+        flavor == DEFAULT_FLAVOR || self.flavors.get(&Key::new("", flavor)).is_some()
+    }
+
+    /// Labels of a namespace. None if the watch has not shown the namespace: an absent label then
+    /// means nothing.
+    #[must_use]
+    pub fn namespace_labels(&self, namespace: &str) -> Option<BTreeMap<String, String>> {
+        let namespace = self.namespaces.get(&Key::new("", namespace))?;
+        Some(namespace.metadata.labels.clone().unwrap_or_default())
+    }
+
+    /// Counts one more kind as listed. After the last one, the queue annotations of all external
+    /// pods are judged anew.
+    pub fn one_synced(&self) {
+        let before = self
+            .unsynced
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| n.checked_sub(1));
+        if before == Ok(1) {
+            self.settle_external_pods();
+            self.synced.notify_waiters();
+        }
+    }
+}

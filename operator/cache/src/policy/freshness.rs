@@ -1,0 +1,339 @@
+//! How recent the policies in the cache are. Policies and jobs come by different watches, so a job
+//! could be placed before the cache has the policy that was applied with it. Therefore, before a
+//! plan is written, the policies are read once from the API server with a consistent read, and the
+//! plan waits until the watches have shown the same versions.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::api::{ListParams, PartialObjectMeta};
+use kube::{Api, Client, Resource, ResourceExt as _};
+use parking_lot::RwLock;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+use tracing::{debug, warn};
+use trellis_api::{ClusterJobPolicy, JobPolicy, QuotaPolicy};
+
+use super::object_key;
+use crate::Cache;
+use crate::watch::{Store, Undecodable};
+use trellis_gang::key::Key;
+
+/// Objects of one page.
+const PAGE: u32 = 500;
+/// Interval at which the stored policies are compared with those that the watches have shown.
+const LOOK: Duration = Duration::from_millis(10);
+/// After this time the policies are read again, because they may have changed meanwhile.
+const READ_AGAIN: Duration = Duration::from_secs(1);
+
+/// How recent the policies in the cache are. [`PolicySet::settled`](super::PolicySet::settled)
+/// tells for each namespace which of them are in force.
+#[derive(Debug, Default)]
+pub struct Freshness {
+    /// The cache holds every policy that was stored by this time.
+    as_of: RwLock<Option<Instant>>,
+    /// The latest time that a caller waits for.
+    wanted: RwLock<Option<Instant>>,
+    /// Why that time is not reached yet.
+    lag: RwLock<Option<String>>,
+    asked: Notify,
+    read: Notify,
+}
+
+impl Freshness {
+    /// Waits until the cache holds all policies that were stored by `since`.
+    pub async fn reached(&self, since: Instant) {
+        loop {
+            let read = self.read.notified();
+            if self.as_of.read().is_some_and(|as_of| as_of >= since) {
+                return;
+            }
+            self.want(since);
+            read.await;
+        }
+    }
+
+    fn want(&self, since: Instant) {
+        let mut wanted = self.wanted.write();
+        *wanted = (*wanted).max(Some(since));
+        self.asked.notify_one();
+    }
+
+    /// Why plans still wait for policies.
+    #[must_use]
+    pub fn lag(&self) -> String {
+        let lag = self.lag.read().clone();
+        lag.unwrap_or_else(|| "the policies that were applied last are being loaded".to_owned())
+    }
+
+    /// Waits until a caller waits for newer policies.
+    async fn wanted(&self) {
+        loop {
+            let asked = self.asked.notified();
+            let (wanted, as_of) = (*self.wanted.read(), *self.as_of.read());
+            if wanted.is_some() && wanted > as_of {
+                return;
+            }
+            asked.await;
+        }
+    }
+
+    fn lags(&self, why: String) {
+        *self.lag.write() = Some(why);
+    }
+
+    fn is_as_of(&self, began: Instant) {
+        *self.lag.write() = None;
+        *self.as_of.write() = Some(began);
+        self.read.notify_waiters();
+    }
+}
+
+/// Reads the policies whenever a plan waits for newer ones, until the process ends. All plans that
+/// wait at that moment share one read.
+pub async fn keep_policies_fresh(cache: Arc<Cache>, client: Client) {
+    loop {
+        cache.freshness.wanted().await;
+        let began = Instant::now();
+        match Stored::read(&client).await {
+            Ok(stored) if shows(&cache, &stored).await => {
+                debug!(took = ?began.elapsed(), "policies are as new as those that are stored");
+                cache.freshness.is_as_of(began);
+            }
+            Ok(_) => {}
+            Err(error) => {
+                warn!(%error, "the policies were not read; places wait");
+                let why = format!("the policies cannot be read: {error}");
+                cache.freshness.lags(why);
+                tokio::time::sleep(READ_AGAIN).await;
+            }
+        }
+    }
+}
+
+/// Waits until the watches have shown what is stored. False if that takes longer than
+/// [`READ_AGAIN`].
+async fn shows(cache: &Cache, stored: &Stored) -> bool {
+    let until = tokio::time::sleep(READ_AGAIN);
+    let mut until = std::pin::pin!(until);
+    while let Some(lag) = stored.lag(cache) {
+        cache.freshness.lags(lag);
+        tokio::select! {
+            () = &mut until => return false,
+            () = tokio::time::sleep(LOOK) => {}
+        }
+    }
+    true
+}
+
+/// Uid and generation of each object of a kind, as of one version.
+#[derive(Debug, Default)]
+struct Objects {
+    version: u64,
+    objects: BTreeMap<Key, (String, Option<i64>)>,
+}
+
+/// The policies as the API server has stored them.
+#[derive(Debug, Default)]
+struct Stored {
+    cluster: Objects,
+    namespaced: Objects,
+    quotas: Objects,
+}
+
+impl Stored {
+    /// Lists without a resource version. Such a list is consistent: it includes every earlier
+    /// write.
+    async fn read(client: &Client) -> kube::Result<Self> {
+        let (cluster, namespaced, quotas) = tokio::try_join!(
+            read(Api::<ClusterJobPolicy>::all(client.clone())),
+            read(Api::<JobPolicy>::all(client.clone())),
+            read(Api::<QuotaPolicy>::all(client.clone())),
+        )?;
+        Ok(Self {
+            cluster,
+            namespaced,
+            quotas,
+        })
+    }
+
+    /// Describes the first object that the watches do not show as it is stored.
+    fn lag(&self, cache: &Cache) -> Option<String> {
+        let unreadable = cache.policies.unreadable.read();
+        let policy = |key: &Key| unreadable.get(&object_key(key)).cloned();
+        let lag = self.cluster.lag(&cache.policies.cluster, policy);
+        let lag = lag.or_else(|| self.namespaced.lag(&cache.policies.namespaced, policy));
+        drop(unreadable);
+        lag.or_else(|| {
+            let unreadable = cache.quotas.unreadable.read();
+            let quota = |key: &Key| unreadable.get(&*key.name).cloned();
+            self.quotas.lag(&cache.quotas.objects, quota)
+        })
+    }
+}
+
+impl Objects {
+    fn lag<K>(
+        &self,
+        shown: &Store<K>,
+        unreadable: impl Fn(&Key) -> Option<Undecodable>,
+    ) -> Option<String>
+    where
+        K: Resource<DynamicType = ()>,
+    {
+        let words = |key: &Key, what: &str| {
+            let name = match key.namespace.is_empty() {
+                true => key.name.to_string(),
+                false => key.to_string(),
+            };
+            format!(
+                "the {} {name:?} {what}, and the watch has not shown it yet",
+                K::kind(&())
+            )
+        };
+        for (key, (uid, generation)) in &self.objects {
+            let is_read = shown.get(key).is_some_and(|object| {
+                let meta = object.meta();
+                meta.uid.as_ref() == Some(uid) && meta.generation >= *generation
+            });
+            let is_unreadable = unreadable(key)
+                .is_some_and(|object| object.uid == *uid && object.generation >= *generation);
+            if !is_read && !is_unreadable {
+                return Some(words(key, "was applied"));
+            }
+        }
+        // An object that is newer than the list need not be in it.
+        let shown = shown.all().into_iter();
+        let mut gone = shown.filter(|object| {
+            let key = Key::of(object.meta());
+            !self.objects.contains_key(&key) && number(object.as_ref()) <= self.version
+        });
+        gone.next()
+            .map(|object| words(&Key::of(object.meta()), "was deleted"))
+    }
+}
+
+/// Resource versions of one kind are increasing numbers (stable since Kubernetes 1.35, KEP-5504).
+fn number<K: Resource>(object: &K) -> u64 {
+    let version = object.meta().resource_version.as_deref();
+    version.and_then(|v| v.parse().ok()).unwrap_or(0)
+}
+
+async fn read<K>(api: Api<K>) -> kube::Result<Objects>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + serde::de::DeserializeOwned,
+{
+    let mut params = ListParams::default().limit(PAGE);
+    let mut all = Objects::default();
+    loop {
+        let page = api.list_metadata(&params).await?;
+        if params.continue_token.is_none() {
+            let version = page.metadata.resource_version.as_deref();
+            all.version = version.and_then(|v| v.parse().ok()).unwrap_or(0);
+        }
+        let read = |object: &PartialObjectMeta<K>| {
+            let uid = object.uid().unwrap_or_default();
+            (Key::of(object.meta()), (uid, object.meta().generation))
+        };
+        all.objects.extend(page.items.iter().map(read));
+        params.continue_token = page.metadata.continue_.filter(|word| !word.is_empty());
+        if params.continue_token.is_none() {
+            return Ok(all);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use serde_json::json;
+    use trellis_api::QuotaPolicy;
+
+    use super::*;
+
+    fn stored(version: u64, objects: &[(&str, &str, i64)]) -> Objects {
+        let objects = objects.iter().map(|(name, uid, generation)| {
+            (Key::new("", name), ((*uid).to_owned(), Some(*generation)))
+        });
+        Objects {
+            version,
+            objects: objects.collect(),
+        }
+    }
+
+    /// Objects that the watch has shown: name, uid, generation and version.
+    fn shown(objects: &[(&str, &str, i64, u64)]) -> Store<QuotaPolicy> {
+        let store = Store::default();
+        for (name, uid, generation, version) in objects {
+            let policy = json!({
+                "apiVersion": "trellis.dev/v1alpha1", "kind": "QuotaPolicy",
+                "metadata": {"name": name, "uid": uid, "generation": generation,
+                    "resourceVersion": version.to_string()},
+                "spec": {"subject": {}, "limits": {}},
+            });
+            store.observed(Key::new("", name), serde_json::from_value(policy).unwrap());
+        }
+        store
+    }
+
+    #[test]
+    fn watch_lags_until_it_shows_what_is_stored() {
+        let stored = stored(10, &[("a", "1", 2)]);
+        let lag = |objects: &[(&str, &str, i64, u64)]| stored.lag(&shown(objects), |_| None);
+        assert_eq!(
+            lag(&[]).as_deref(),
+            Some("the QuotaPolicy \"a\" was applied, and the watch has not shown it yet")
+        );
+        assert!(lag(&[("a", "1", 1, 5)]).is_some(), "an older spec");
+        assert!(lag(&[("a", "0", 7, 5)]).is_some(), "another object");
+        assert_eq!(lag(&[("a", "1", 2, 9)]), None);
+        assert_eq!(lag(&[("a", "1", 3, 12)]), None, "a newer spec");
+    }
+
+    #[test]
+    fn watch_lags_until_a_deleted_policy_is_gone() {
+        let stored = stored(10, &[]);
+        let lag = |objects: &[(&str, &str, i64, u64)]| stored.lag(&shown(objects), |_| None);
+        assert!(lag(&[("a", "1", 1, 10)]).unwrap().contains("was deleted"));
+        assert_eq!(lag(&[("a", "1", 1, 11)]), None, "it came after the list");
+    }
+
+    #[test]
+    fn policy_that_does_not_decode_counts_as_shown() {
+        let stored = stored(10, &[("a", "1", 2)]);
+        let unreadable = |generation: i64| {
+            let object = Undecodable {
+                uid: "1".to_owned(),
+                generation: Some(generation),
+                error: String::new(),
+            };
+            BTreeMap::from([(Key::new("", "a"), object)])
+        };
+        let lag = |generation| {
+            let unreadable = unreadable(generation);
+            stored.lag(&shown(&[]), |key| unreadable.get(key).cloned())
+        };
+        assert!(lag(1).is_some());
+        assert_eq!(lag(2), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn place_waits_for_a_read_that_began_after_it() {
+        let freshness = std::sync::Arc::new(Freshness::default());
+        let before = Instant::now();
+        tokio::time::advance(LOOK).await;
+        let (waits, since) = (freshness.clone(), Instant::now());
+        let waits = tokio::spawn(async move { waits.reached(since).await });
+        freshness.wanted().await;
+        freshness.is_as_of(before);
+        tokio::time::advance(LOOK).await;
+        assert!(!waits.is_finished(), "the read was older");
+        freshness.wanted().await;
+        freshness.is_as_of(since);
+        waits.await.unwrap();
+        freshness.reached(since).await;
+    }
+}

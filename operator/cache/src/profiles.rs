@@ -1,0 +1,131 @@
+//! RuntimeProfiles, as the watch shows them. Each is checked and hashed once, and all jobs that are
+//! compiled with it share it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+use trellis_api::TrainingJobSpec;
+use trellis_compiler::Profile;
+
+use trellis_gang::lookup;
+use trellis_gang::lookup::{KnownProfile, Missing};
+
+/// All profiles, by name.
+#[derive(Debug, Default)]
+pub struct Profiles(RwLock<BTreeMap<String, KnownProfile>>);
+
+impl Profiles {
+    /// The profile of that name.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<KnownProfile> {
+        self.0.read().get(name).cloned()
+    }
+
+    /// The profile that the job is compiled with. None if the job names none and the cluster has no
+    /// default.
+    ///
+    /// # Errors
+    /// As [`lookup::profile`].
+    pub fn of(&self, job: &TrainingJobSpec) -> Result<Option<Arc<Profile>>, Missing> {
+        lookup::profile(job, |name| self.get(name), || self.defaults())
+    }
+
+    /// Every profile.
+    #[must_use]
+    pub fn all(&self) -> BTreeMap<String, KnownProfile> {
+        self.0.read().clone()
+    }
+
+    /// Profiles that are marked as the cluster's default. More than one is an error.
+    #[must_use]
+    pub fn defaults(&self) -> BTreeMap<String, KnownProfile> {
+        let all = self.0.read();
+        let defaults = all.iter().filter(|(_, known)| known.is_default);
+        defaults
+            .map(|(name, known)| (name.clone(), known.clone()))
+            .collect()
+    }
+
+    /// Stores a profile that was created or changed. False if it is as before.
+    pub fn take(&self, name: &str, profile: KnownProfile) -> bool {
+        let read = |known: &KnownProfile| {
+            let hash = known.profile.as_ref().map(|p| p.hash().to_owned());
+            (known.is_default, hash.map_err(Clone::clone))
+        };
+        let now = read(&profile);
+        let before = self.0.write().insert(name.to_owned(), profile);
+        before.is_none_or(|before| read(&before) != now)
+    }
+
+    /// Adds the profiles of `others`, which replace profiles of the same name.
+    pub fn overlay(&mut self, others: Self) {
+        self.0.get_mut().extend(others.0.into_inner());
+    }
+
+    /// Removes the profile if its uid is this one.
+    pub fn remove(&self, name: &str, uid: &str) {
+        let mut all = self.0.write();
+        if all.get(name).is_some_and(|known| known.uid == uid) {
+            all.remove(name);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+    use trellis_api::{Reason, RuntimeProfile};
+
+    fn spec(fields: Value) -> TrainingJobSpec {
+        let mut spec = json!({"taskGroups": []});
+        spec.as_object_mut()
+            .unwrap()
+            .extend(fields.as_object().unwrap().clone());
+        serde_json::from_value(spec).unwrap()
+    }
+
+    #[test]
+    fn the_profile_is_the_jobs_own_else_the_one_default_else_none() {
+        let known = |name: &str, spec: Value| {
+            let object: RuntimeProfile = serde_json::from_value(json!({
+                "apiVersion": "trellis.dev/v1alpha1", "kind": "RuntimeProfile",
+                "metadata": {"name": name}, "spec": spec,
+            }))
+            .unwrap();
+            KnownProfile::from(object)
+        };
+        let there = Profiles::default();
+        let find = |fields: Value| {
+            let found = there.of(&spec(fields));
+            found.map(|found| found.map(|p| p.name().to_owned()))
+        };
+        assert_eq!(find(json!({})), Ok(None));
+        let missing = find(json!({"profile": "a"})).unwrap_err();
+        assert_eq!(missing.reason, Reason::ProfileNotFound);
+        assert!(missing.message.contains("spec.profile") && missing.message.contains("\"a\""));
+        assert!(there.take("a", known("a", json!({}))));
+        assert!(!there.take("a", known("a", json!({}))), "as it was");
+        assert!(there.take("b", known("b", json!({"globalDefault": true}))));
+        assert_eq!(find(json!({"profile": "a"})), Ok(Some("a".to_owned())));
+        assert_eq!(find(json!({})), Ok(Some("b".to_owned())));
+        // Two defaults count as none, and the message names both. A job that names a profile gets
+        // it.
+        assert!(there.take("a", known("a", json!({"globalDefault": true}))));
+        let two = find(json!({})).unwrap_err();
+        assert_eq!(two.reason, Reason::ProfileMisconfigured);
+        assert!(two.message.contains("\"a\", \"b\""), "{}", two.message);
+        assert_eq!(find(json!({"profile": "a"})), Ok(Some("a".to_owned())));
+        let wrong = json!({"podTemplate": {"spec": {"nodeName": "n"}}});
+        assert!(there.take("a", known("a", wrong)));
+        let wrong = find(json!({"profile": "a"})).unwrap_err();
+        assert_eq!(wrong.reason, Reason::ProfileMisconfigured);
+        assert!(
+            wrong.message.contains("spec.podTemplate.spec.nodeName"),
+            "{}",
+            wrong.message
+        );
+        assert_eq!(find(json!({})), Ok(Some("b".to_owned())));
+    }
+}

@@ -1,0 +1,78 @@
+//! Claims, volumes and storage classes, as the watches and the answers to our own writes show them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use tokio::sync::futures::Notified;
+use trellis_api::TrainingJob;
+use trellis_compiler::Profile;
+
+use super::Cache;
+use trellis_gang::binding::Storage;
+use trellis_gang::claims;
+use trellis_gang::key::Key;
+use trellis_gang::observed::{SlimClaim, SlimStorageClass, SlimVolume, default_class};
+
+/// The storage of a namespace, as the watches show it.
+#[derive(Clone, Copy)]
+pub struct StorageOf<'a> {
+    cache: &'a Cache,
+    namespace: &'a str,
+}
+
+impl Storage for StorageOf<'_> {
+    fn claim(&self, name: &str) -> Option<Arc<SlimClaim>> {
+        self.cache.claims.get(&Key::new(self.namespace, name))
+    }
+
+    fn volume(&self, name: &str) -> Option<Arc<SlimVolume>> {
+        self.cache.volumes.get(&Key::new("", name))
+    }
+
+    fn volumes(&self) -> Vec<Arc<SlimVolume>> {
+        self.cache.volumes.all()
+    }
+
+    fn class(&self, name: &str) -> Option<Arc<SlimStorageClass>> {
+        self.cache.storage_classes.get(&Key::new("", name))
+    }
+
+    fn default_class(&self) -> Option<Arc<SlimStorageClass>> {
+        default_class(self.cache.storage_classes.all())
+    }
+
+    fn node_labels(&self, name: &str) -> Option<BTreeMap<String, String>> {
+        let node = self.cache.nodes.get(&Key::new("", name))?;
+        Some(node.metadata.labels.clone().unwrap_or_default())
+    }
+}
+
+impl Cache {
+    /// The storage of a namespace, as the watches show it.
+    #[must_use]
+    pub fn storage<'a>(&'a self, namespace: &'a str) -> StorageOf<'a> {
+        StorageOf {
+            cache: self,
+            namespace,
+        }
+    }
+
+    /// Completes when a claim or a volume changes after this call.
+    pub fn storage_changes(&self) -> Notified<'_> {
+        self.storage_changed.notified()
+    }
+
+    /// The claims that a job's pods mount.
+    pub fn claims_of(&self, job: &TrainingJob) -> BTreeSet<String> {
+        let profile = self.profiles.of(&job.spec);
+        let profile = profile.ok().flatten();
+        claims::names(&job.spec, None, profile.as_deref().map(Profile::spec))
+    }
+
+    /// True if the pods of one of the job's groups have ephemeral claims.
+    pub fn has_ephemeral(&self, job: &TrainingJob) -> bool {
+        let profile = self.profiles.of(&job.spec);
+        let profile = profile.ok().flatten();
+        !claims::ephemeral(&job.spec, profile.as_deref()).is_empty()
+    }
+}

@@ -1,0 +1,245 @@
+//! The external pods of the cluster, by their keys and by the PodGroup that they name.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+
+use super::pods::warn_of_change;
+use trellis_gang::key::Key;
+use trellis_gang::observed::JudgedSpec;
+use trellis_gang::observed::SlimPod;
+use trellis_gang::observed::{BoundBy, ExternalPod, ExternalPods};
+
+/// Index of the external pods.
+#[derive(Debug, Default)]
+pub struct ExternalPodIndex {
+    inner: RwLock<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    pods: HashMap<Key, Arc<ExternalPod>>,
+    /// Resource version of each pod as the watch last showed it.
+    versions: HashMap<Key, String>,
+    /// Names of the pods of each PodGroup.
+    groups: HashMap<Key, BTreeSet<String>>,
+}
+
+impl Inner {
+    fn take(&mut self, key: &Key) -> Option<Arc<ExternalPod>> {
+        let before = self.pods.remove(key)?;
+        if let Some(group) = before.group() {
+            let group = Key::new(&key.namespace, group);
+            if let Some(names) = self.groups.get_mut(&group) {
+                names.remove(&*key.name);
+                if names.is_empty() {
+                    self.groups.remove(&group);
+                }
+            }
+        }
+        Some(before)
+    }
+
+    fn insert(&mut self, key: &Key, pod: ExternalPod) {
+        if let Some(group) = pod.group() {
+            let group = Key::new(&key.namespace, group);
+            let names = self.groups.entry(group).or_default();
+            names.insert(key.name.to_string());
+        }
+        self.pods.insert(key.clone(), Arc::new(pod));
+    }
+}
+
+impl ExternalPodIndex {
+    /// Stores a pod as the watch shows it. Returns the pod before and after, if a field changed
+    /// that the scheduler reads.
+    ///
+    /// `believes` decides whether the queue annotations of the pod are trusted; its flag is true if
+    /// they have not been seen on the pod before.
+    pub fn apply(
+        &self,
+        key: &Key,
+        pod: &SlimPod,
+        believes: impl FnOnce(&ExternalPod, bool) -> bool,
+    ) -> Option<[Option<Arc<ExternalPod>>; 2]> {
+        let mut now = ExternalPod::of(pod);
+        let known = self.get(key);
+        if let Some(now) = now.as_mut().filter(|now| now.queue.is_some()) {
+            let known = known.as_deref().filter(|known| known.says_the_same(now));
+            now.is_believed =
+                known.is_some_and(|known| known.is_believed) || believes(now, known.is_none());
+        }
+        let mut inner = self.inner.write();
+        match pod
+            .metadata
+            .resource_version
+            .as_ref()
+            .filter(|_| now.is_some())
+        {
+            Some(version) => inner.versions.insert(key.clone(), version.clone()),
+            None => inner.versions.remove(key),
+        };
+        let before = inner.pods.get(key).cloned();
+        if let (Some(before), Some(now)) = (&before, &mut now)
+            && before.uid == now.uid
+        {
+            // These values are final. The watch may be older than the answers to our writes.
+            now.deleting |= before.deleting;
+            // Only a bound pod counts as changed: policies judge its spec again before it is bound.
+            if before.is_bound() && now.judged.follow(&before.judged) {
+                warn_of_change(key, &now.judged);
+            }
+            if now.node.is_none() && before.node.is_some() {
+                now.node.clone_from(&before.node);
+                now.plan.clone_from(&before.plan);
+                now.queue.clone_from(&before.queue);
+                now.is_believed = before.is_believed;
+                now.with.clone_from(&before.with);
+                now.flavors.clone_from(&before.flavors);
+            }
+        }
+        if before.as_deref() == now.as_ref() {
+            return None;
+        }
+        let told = now.as_ref().map(|now| now.told.clone());
+        // A condition that Trellis wrote itself does not wake the gang.
+        let is_told = before.as_deref().zip(told).is_some_and(|(before, told)| {
+            let before = ExternalPod {
+                told,
+                ..before.clone()
+            };
+            Some(&before) == now.as_ref()
+        });
+        inner.take(key);
+        if let Some(now) = now {
+            inner.insert(key, now);
+        }
+        let now = inner.pods.get(key).cloned();
+        (!is_told).then_some([before, now])
+    }
+
+    /// Records that the API server has bound a pod. Calls `tell`, under the lock, with the bound
+    /// pod if it still exists, so that later events of the pod are handled after it.
+    pub fn bound(
+        &self,
+        key: &Key,
+        uid: &str,
+        node: &str,
+        by: BoundBy<'_>,
+        tell: impl FnOnce(&ExternalPod),
+    ) {
+        self.change(key, uid, |pod| {
+            if pod.node.is_some() {
+                // The watch has shown the binding already.
+                pod.is_believed |=
+                    pod.plan.as_deref() == Some(by.plan) && pod.queue.as_deref() == Some(by.queue);
+                return;
+            }
+            pod.is_believed = true;
+            pod.node = Some(node.to_owned());
+            pod.plan = Some(by.plan.to_owned());
+            pod.queue = Some(by.queue.to_owned());
+            pod.with = by.with.map(str::to_owned);
+            pod.flavors.clone_from(by.flavors);
+            if pod.is_bound() {
+                tell(pod);
+            }
+        });
+    }
+
+    /// True if the watch shows a pod without a node although the API server has bound it.
+    #[must_use]
+    pub fn is_bound_since(&self, key: &Key, shown: &SlimPod) -> bool {
+        let inner = self.inner.read();
+        let known = inner.pods.get(key).filter(|pod| pod.is_bound());
+        shown.spec.node_name.is_none()
+            && known.is_some_and(|pod| shown.metadata.uid.as_ref() == Some(&pod.uid))
+    }
+
+    /// Decides for every pod whether its queue annotations are trusted.
+    pub fn settle(&self, believes: impl Fn(&Key, &ExternalPod) -> bool) {
+        let mut inner = self.inner.write();
+        for (key, pod) in &mut inner.pods {
+            let is_believed = pod.queue.is_none() || believes(key, pod);
+            if pod.is_believed != is_believed {
+                Arc::make_mut(pod).is_believed = is_believed;
+            }
+        }
+    }
+
+    /// Records that the API server accepted a delete or an eviction of a pod.
+    pub fn deleting(&self, key: &Key, uid: &str) {
+        self.change(key, uid, |pod| pod.deleting = true);
+    }
+
+    fn change(&self, key: &Key, uid: &str, change: impl FnOnce(&mut ExternalPod)) {
+        let mut inner = self.inner.write();
+        if let Some(pod) = inner.pods.get_mut(key).filter(|pod| pod.uid == uid) {
+            change(Arc::make_mut(pod));
+        }
+    }
+
+    /// Removes a pod and returns it. A pod of the same name and another uid stays.
+    pub fn delete(&self, key: &Key, uid: &str) -> Option<Arc<ExternalPod>> {
+        let mut inner = self.inner.write();
+        inner.pods.get(key).filter(|pod| pod.uid == uid)?;
+        inner.versions.remove(key);
+        inner.take(key)
+    }
+
+    /// The external pod of that name.
+    #[must_use]
+    pub fn get(&self, pod: &Key) -> Option<Arc<ExternalPod>> {
+        self.inner.read().pods.get(pod).cloned()
+    }
+
+    /// Resource version at which the watch last showed the pod, if its uid and spec are these. None
+    /// otherwise.
+    #[must_use]
+    pub fn version_with(&self, pod: &Key, uid: &str, judged: &JudgedSpec) -> Option<String> {
+        let inner = self.inner.read();
+        let there = inner.pods.get(pod).filter(|there| there.uid == uid)?;
+        let version = inner.versions.get(pod);
+        version.filter(|_| there.judged.is_like(judged)).cloned()
+    }
+
+    /// Pods of the PodGroup.
+    #[must_use]
+    pub fn of_group(&self, group: &Key) -> ExternalPods {
+        let inner = self.inner.read();
+        let names = inner.groups.get(group).into_iter().flatten();
+        names
+            .filter_map(|name| {
+                let pod = inner.pods.get(&Key::new(&group.namespace, name))?;
+                Some((name.clone(), pod.clone()))
+            })
+            .collect()
+    }
+
+    /// True if any pod names the PodGroup.
+    #[must_use]
+    pub fn name_group(&self, group: &Key) -> bool {
+        self.inner.read().groups.contains_key(group)
+    }
+
+    /// All external pods, by their keys.
+    #[must_use]
+    pub fn all(&self) -> Vec<(Key, Arc<ExternalPod>)> {
+        self.all_of(|_, _| true)
+    }
+
+    /// Pods that match the predicate, which must not call this index.
+    #[must_use]
+    pub fn all_of(
+        &self,
+        mut of: impl FnMut(&Key, &ExternalPod) -> bool,
+    ) -> Vec<(Key, Arc<ExternalPod>)> {
+        let inner = self.inner.read();
+        let all = inner.pods.iter().filter(|(key, pod)| of(key, pod));
+        all.map(|(key, pod)| (key.clone(), pod.clone())).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,407 @@
+//! Follows one kind: lists it, watches it, and repairs the watch until the process ends.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use kube::api::{ObjectMeta, WatchEvent};
+use kube::core::ObjectList;
+use kube::{Api, Client, Resource};
+use serde::de::DeserializeOwned;
+use tokio::time::Instant;
+use tracing::{error, info, warn};
+
+use super::backoff::{Backoff, FIRST_PAUSE};
+use super::item::{Item, Undecodable};
+use super::pulse::Pulse;
+use super::source::{Server, Source};
+use trellis_gang::key::Key;
+
+/// Longest watch call: load balancers cut connections at 240 s.
+const WATCH_SECONDS: u32 = 200;
+/// Longest silence of a watch. Bookmarks come once a minute, but an API server sends none for a
+/// kind of which no object was written since the server started.
+const WATCH_SILENCE: Duration = Duration::from_secs(100);
+/// A watch that ends sooner without an event is broken.
+const AT_ONCE: Duration = Duration::from_secs(5);
+/// How long an API server may lag behind another one. After that, etcd counts as restored from a
+/// backup.
+const BEHIND: Duration = Duration::from_secs(2);
+/// Longest wait for one page of a list, and for a watch to begin.
+const ANSWER: Duration = Duration::from_secs(30);
+/// Objects per page.
+const PAGE: u32 = 500;
+
+/// Receiver of the events of one watch.
+pub trait Sink<K>: Send + Sync + 'static {
+    /// True for a kind that a cluster may lack: a 404 then means that there are no objects. For any
+    /// other kind a 404 is an error and tells nothing about its objects.
+    const MAY_BE_ABSENT: bool = false;
+
+    /// The object was created or changed.
+    fn apply(&self, key: Key, object: K);
+    /// The object was created or changed, and does not decode. The default treats it as deleted
+    /// until it decodes. Sinks for which that would do harm keep it.
+    fn undecodable(&self, key: &Key, object: Undecodable) {
+        self.delete(key, &object.uid);
+    }
+    /// The object of that uid was deleted.
+    fn delete(&self, key: &Key, uid: &str);
+    /// Called after a complete list of that version with the keys of all listed objects. Returns
+    /// the uids of objects that are not in the list and that the sink knows from answers to our own
+    /// requests: the watch will not report their deletion.
+    fn ghosts(&self, _listed: &HashSet<Key>, _version: u64) -> Vec<(Key, String)> {
+        Vec::new()
+    }
+    /// Called once after each list, when all its objects have been applied.
+    fn synced(&self);
+    /// The API server does not know the kind, and need not. The follower asks again later.
+    fn unknown(&self) {}
+}
+
+/// Follows one kind. Returns if etcd was restored to an earlier state: then nothing that the
+/// process has cached is valid.
+pub async fn follow<K, S>(client: Client, labels: Option<String>, sink: Arc<S>, pulse: Pulse)
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
+    S: Sink<K>,
+{
+    let api = Api::all(client);
+    Follower::new(Server { api, labels }, sink, pulse)
+        .run()
+        .await;
+}
+
+/// The next step of the follower.
+#[derive(Clone, Copy, Debug)]
+enum Next {
+    List,
+    /// Watch from the last version that was seen.
+    Watch,
+    /// Before a watch resumes: check that the API server's version has not gone back. An API server
+    /// that was restored accepts a version of the future and sends no event until it reaches that
+    /// version again.
+    Compare,
+}
+
+/// Why a step ended.
+#[derive(Debug, thiserror::Error)]
+enum Stop {
+    #[error("it is not answered")]
+    Unanswered,
+    #[error("nothing comes, not even a bookmark")]
+    Silent,
+    #[error("it ends as soon as it begins")]
+    Ended,
+    #[error("{0:?} is no resource version")]
+    NoVersion(String),
+    #[error(transparent)]
+    Refused(#[from] kube::Error),
+    #[error("the API server is at version {now} and has been at {seen}")]
+    PutBack { now: u64, seen: u64 },
+}
+
+impl Stop {
+    fn is_code(&self, code: u16) -> bool {
+        matches!(self, Self::Refused(kube::Error::Api(status)) if status.code == code)
+    }
+
+    /// True if the watch cannot resume: its version was compacted away, or the answer does not
+    /// decode as an event.
+    fn is_final(&self) -> bool {
+        self.is_code(410) || matches!(self, Self::Refused(kube::Error::SerdeError(_)))
+    }
+
+    /// True if events may have been missed, so that a list is needed. Bookmarks may also have
+    /// ended, if the API server was restarted.
+    fn is_doubtful(&self) -> bool {
+        matches!(self, Self::Silent)
+    }
+}
+
+struct Follower<S, R> {
+    source: R,
+    sink: Arc<S>,
+    /// Beats at every sign that the cache is current.
+    pulse: Pulse,
+    /// Uids of the objects that were applied. A list does not report deletions, so an object that
+    /// is known and not in the list was deleted. Objects from a list that broke off are known too.
+    known: HashMap<Key, Box<str>>,
+    /// The latest version that was seen. Versions of one kind are increasing numbers (stable since
+    /// Kubernetes 1.35, KEP-5504).
+    seen: u64,
+    backoff: Backoff,
+    is_unknown: bool,
+    has_bookmarks: bool,
+}
+
+impl<S, R> Follower<S, R> {
+    fn new(source: R, sink: Arc<S>, pulse: Pulse) -> Self {
+        Self {
+            source,
+            sink,
+            pulse,
+            known: HashMap::new(),
+            seen: 0,
+            backoff: Backoff::default(),
+            is_unknown: false,
+            has_bookmarks: false,
+        }
+    }
+
+    async fn run<K>(mut self)
+    where
+        K: Resource<DynamicType = ()> + Clone,
+        S: Sink<K>,
+        R: Source<K>,
+    {
+        let kind = K::kind(&());
+        let mut next = Next::List;
+        loop {
+            let step = match next {
+                Next::List => self.list().await,
+                Next::Watch => self.watch().await,
+                Next::Compare => self.compare().await,
+            };
+            next = match (next, step) {
+                (Next::List | Next::Compare, Ok(())) => Next::Watch,
+                // The watch ended after its time, or the server shut down.
+                (Next::Watch, Ok(())) => {
+                    self.pulse.beat();
+                    tokio::time::sleep(FIRST_PAUSE).await;
+                    Next::Compare
+                }
+                (_, Err(stop @ Stop::PutBack { .. })) => {
+                    error!(%kind, %stop, "the cluster was put back to an earlier time; all that is known is forgotten");
+                    return;
+                }
+                (from, Err(stop)) => {
+                    let unknown = S::MAY_BE_ABSENT && stop.is_code(404);
+                    if unknown {
+                        for (key, uid) in self.known.drain() {
+                            self.sink.delete(&key, &uid);
+                        }
+                        self.sink.unknown();
+                        self.pulse.beat();
+                    }
+                    // A missing kind that a cluster may lack is logged once.
+                    if !unknown {
+                        warn!(%kind, %stop, "a watch is broken; it starts over");
+                    } else if !self.is_unknown {
+                        warn!(%kind, "the API server does not know this kind; it is asked again");
+                    }
+                    self.is_unknown = unknown;
+                    let anew = unknown
+                        || stop.is_final()
+                        || stop.is_doubtful()
+                        || matches!(from, Next::List);
+                    tokio::time::sleep(self.backoff.broken(Instant::now())).await;
+                    if anew { Next::List } else { Next::Compare }
+                }
+            };
+        }
+    }
+
+    async fn list<K>(&mut self) -> Result<(), Stop>
+    where
+        K: Resource<DynamicType = ()> + Clone,
+        S: Sink<K>,
+        R: Source<K>,
+    {
+        let mut listed = HashSet::new();
+        // All pages are of one version. If they were not, the watch from the first page's version
+        // would show what the later pages miss.
+        let (mut page, version) = self.first_page(PAGE).await?;
+        self.seen = version;
+        loop {
+            listed.extend(page.items.into_iter().filter_map(|item| self.apply(item)));
+            let after = page.metadata.continue_.filter(|word| !word.is_empty());
+            if after.is_none() {
+                break;
+            }
+            page = answered(self.source.list(PAGE, after)).await?;
+        }
+        for (key, uid) in self.known.extract_if(|key, _| !listed.contains(key)) {
+            self.sink.delete(&key, &uid);
+        }
+        for (key, uid) in self.sink.ghosts(&listed, version) {
+            self.sink.delete(&key, &uid);
+        }
+        info!(kind = %K::kind(&()), objects = listed.len(), "listed");
+        self.pulse.beat();
+        self.sink.synced();
+        Ok(())
+    }
+
+    async fn compare<K>(&self) -> Result<(), Stop>
+    where
+        K: Resource<DynamicType = ()> + Clone,
+        R: Source<K>,
+    {
+        // No event is skipped: the watch resumes after the last version that was seen.
+        self.first_page(1).await?;
+        Ok(())
+    }
+
+    /// The first page, and the current version. An older version than the one that was seen may
+    /// come from an API server that lags behind: the follower asks once more before it returns
+    /// [`Stop::PutBack`].
+    async fn first_page<K>(&self, limit: u32) -> Result<(ObjectList<Item<K>>, u64), Stop>
+    where
+        K: Resource<DynamicType = ()> + Clone,
+        R: Source<K>,
+    {
+        let mut is_second = false;
+        loop {
+            let page = answered(self.source.list(limit, None)).await?;
+            let now = number(page.metadata.resource_version.as_deref())?;
+            let seen = self.seen;
+            if now >= seen {
+                return Ok((page, now));
+            }
+            if is_second {
+                return Err(Stop::PutBack { now, seen });
+            }
+            is_second = true;
+            tokio::time::sleep(BEHIND).await;
+        }
+    }
+
+    async fn watch<K>(&mut self) -> Result<(), Stop>
+    where
+        K: Resource<DynamicType = ()> + Clone,
+        S: Sink<K>,
+        R: Source<K>,
+    {
+        let began = Instant::now();
+        let mut events = answered(self.source.watch(self.seen, WATCH_SECONDS)).await?;
+        let mut showed = false;
+        let mut lasts = false;
+        loop {
+            let silence = match (showed, lasts) {
+                (true, _) => WATCH_SILENCE,
+                (false, false) => AT_ONCE,
+                (false, true) => WATCH_SILENCE.saturating_sub(AT_ONCE),
+            };
+            let next = tokio::time::timeout(silence, events.next()).await;
+            let event = match next {
+                // The watch is established: from here on it would report any event.
+                Err(_) if !showed && !lasts => {
+                    lasts = true;
+                    self.pulse.beat();
+                    continue;
+                }
+                Ok(Some(event)) => event?,
+                Ok(None) if !showed && began.elapsed() < AT_ONCE => return Err(Stop::Ended),
+                Err(_) if self.has_bookmarks => return Err(Stop::Silent),
+                Ok(None) | Err(_) => return Ok(()),
+            };
+            self.take(event)?;
+            showed = true;
+            self.pulse.beat();
+            self.backoff.healthy();
+        }
+    }
+
+    fn take<K>(&mut self, event: WatchEvent<Item<K>>) -> Result<(), Stop>
+    where
+        K: Resource<DynamicType = ()> + Clone,
+        S: Sink<K>,
+    {
+        match event {
+            WatchEvent::Added(item) | WatchEvent::Modified(item) => {
+                self.saw_item(&item)?;
+                self.apply(item);
+            }
+            WatchEvent::Deleted(item) => {
+                self.saw_item(&item)?;
+                self.delete(&item);
+            }
+            WatchEvent::Bookmark(bookmark) => {
+                self.saw(Some(&bookmark.metadata.resource_version))?;
+                self.has_bookmarks = true;
+            }
+            WatchEvent::Error(status) => return Err(kube::Error::Api(status).into()),
+        }
+        Ok(())
+    }
+
+    /// Returns the key. None if the object has no readable name.
+    fn apply<K>(&mut self, item: Item<K>) -> Option<Key>
+    where
+        K: Resource<DynamicType = ()> + Clone,
+        S: Sink<K>,
+    {
+        let key = Key::of(item.meta());
+        match item {
+            Item::Object(object) => {
+                self.known.insert(key.clone(), uid(object.meta()).into());
+                self.sink.apply(key.clone(), object);
+            }
+            Item::Undecodable { meta, error } => {
+                warn!(kind = %K::kind(&()), object = %key, uid = uid(&meta), %error, "an object does not decode");
+                meta.name.as_ref()?;
+                let before = self.known.insert(key.clone(), uid(&meta).into());
+                if let Some(before) = before.filter(|before| **before != *uid(&meta)) {
+                    self.sink.delete(&key, &before);
+                }
+                let object = Undecodable {
+                    uid: uid(&meta).to_owned(),
+                    generation: meta.generation,
+                    error,
+                };
+                self.sink.undecodable(&key, object);
+            }
+        }
+        Some(key)
+    }
+
+    /// Applies a deletion, whether or not the object decodes.
+    fn delete<K>(&mut self, item: &Item<K>)
+    where
+        K: Resource<DynamicType = ()> + Clone,
+        S: Sink<K>,
+    {
+        let meta = item.meta();
+        if meta.name.is_some() {
+            let key = Key::of(meta);
+            self.known.remove(&key);
+            self.sink.delete(&key, uid(meta));
+        }
+    }
+
+    /// An object that does not decode may lack a version.
+    fn saw_item<K: Resource>(&mut self, item: &Item<K>) -> Result<(), Stop> {
+        let saw = self.saw(item.meta().resource_version.as_deref());
+        match item {
+            Item::Object(_) => saw,
+            Item::Undecodable { .. } => Ok(()),
+        }
+    }
+
+    fn saw(&mut self, version: Option<&str>) -> Result<(), Stop> {
+        self.seen = self.seen.max(number(version)?);
+        Ok(())
+    }
+}
+
+fn number(version: Option<&str>) -> Result<u64, Stop> {
+    let word = version.unwrap_or_default();
+    word.parse().map_err(|_| Stop::NoVersion(word.to_owned()))
+}
+
+async fn answered<T>(request: impl Future<Output = kube::Result<T>>) -> Result<T, Stop> {
+    match tokio::time::timeout(ANSWER, request).await {
+        Ok(answer) => Ok(answer?),
+        Err(_) => Err(Stop::Unanswered),
+    }
+}
+
+fn uid(meta: &ObjectMeta) -> &str {
+    meta.uid.as_deref().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;

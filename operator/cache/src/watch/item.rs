@@ -1,0 +1,243 @@
+//! One object as the API server returns it, whether or not it decodes. An object that does not
+//! decode must not hide the others of its kind: otherwise a user who can write one such object
+//! could stop the scheduler.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use kube::Resource;
+use kube::api::ObjectMeta;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
+use serde_json::value::{RawValue, to_raw_value};
+
+/// An object that does not decode: it was stored under another schema than ours.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Undecodable {
+    /// Its uid.
+    pub uid: String,
+    /// Its generation.
+    pub generation: Option<i64>,
+    /// Why it does not decode.
+    pub error: String,
+}
+
+/// An object of a list or an event, without `managedFields`: Trellis does not read them, and a user
+/// who may write the object may have stored times in them that do not decode.
+#[derive(Clone, Debug)]
+pub(super) enum Item<K> {
+    Object(K),
+    Undecodable {
+        /// Name, uid and versions, as far as they decode.
+        meta: Box<ObjectMeta>,
+        error: String,
+    },
+}
+
+impl<K: Resource + DeserializeOwned> Item<K> {
+    fn of(text: &str) -> Self {
+        match object(text) {
+            Ok(object) => Self::slim(object),
+            Err(error) => Self::undecodable(text, &error),
+        }
+    }
+
+    fn slim(mut object: K) -> Self {
+        object.meta_mut().managed_fields = None;
+        Self::Object(object)
+    }
+
+    fn undecodable(text: &str, error: &serde_json::Error) -> Self {
+        Self::Undecodable {
+            meta: Box::new(names(text)),
+            error: words(error),
+        }
+    }
+}
+
+impl<'de, K: Resource + DeserializeOwned> Deserialize<'de> for Item<K> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // The text is taken as it is, whatever its content and depth; decoding follows.
+        let raw = Box::<RawValue>::deserialize(deserializer)?;
+        Ok(Self::of(raw.get()))
+    }
+}
+
+impl<K: Resource> Resource for Item<K> {
+    type DynamicType = K::DynamicType;
+    type Scope = K::Scope;
+
+    fn kind(of: &Self::DynamicType) -> Cow<'_, str> {
+        K::kind(of)
+    }
+
+    fn group(of: &Self::DynamicType) -> Cow<'_, str> {
+        K::group(of)
+    }
+
+    fn version(of: &Self::DynamicType) -> Cow<'_, str> {
+        K::version(of)
+    }
+
+    fn plural(of: &Self::DynamicType) -> Cow<'_, str> {
+        K::plural(of)
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        match self {
+            Self::Object(object) => object.meta(),
+            Self::Undecodable { meta, .. } => meta,
+        }
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        match self {
+            Self::Object(object) => object.meta_mut(),
+            Self::Undecodable { meta, .. } => meta,
+        }
+    }
+}
+
+/// Decodes an object as the API server returns it, even if its `managedFields` do not decode.
+///
+/// # Errors
+/// If the rest of the object does not decode.
+pub fn object<K: DeserializeOwned>(text: &str) -> serde_json::Result<K> {
+    let object = serde_json::from_str(text);
+    match object.is_err().then(|| without_managed_fields(text)) {
+        Some(Some(text)) => serde_json::from_str(&text),
+        _ => object,
+    }
+}
+
+/// Fields by name, each as raw JSON: a field that is not used need not decode.
+type Fields = BTreeMap<String, Box<RawValue>>;
+
+fn fields(text: &str) -> Option<Fields> {
+    serde_json::from_str(text).ok()
+}
+
+/// None if the object has no `managedFields`.
+fn without_managed_fields(text: &str) -> Option<String> {
+    let mut object = fields(text)?;
+    let meta = object.get_mut("metadata")?;
+    let mut rest = fields(meta.get())?;
+    rest.remove("managedFields")?;
+    *meta = to_raw_value(&rest).ok()?;
+    serde_json::to_string(&object).ok()
+}
+
+/// The error without its position in the text. The position moves with each change before it, and
+/// the same error of an object is reported once.
+fn words(error: &serde_json::Error) -> String {
+    let words = error.to_string();
+    let place = format!(" at line {} column {}", error.line(), error.column());
+    words.strip_suffix(&place).unwrap_or(&words).to_owned()
+}
+
+/// Decodes each field by itself: one that does not decode does not spoil the others.
+fn names(text: &str) -> ObjectMeta {
+    let meta = fields(text).and_then(|object| fields(object.get("metadata")?.get()));
+    let meta = meta.unwrap_or_default();
+    ObjectMeta {
+        name: value(&meta, "name"),
+        namespace: value(&meta, "namespace"),
+        uid: value(&meta, "uid"),
+        resource_version: value(&meta, "resourceVersion"),
+        generation: value(&meta, "generation"),
+        ..ObjectMeta::default()
+    }
+}
+
+fn value<T: DeserializeOwned>(fields: &Fields, name: &str) -> Option<T> {
+    serde_json::from_str(fields.get(name)?.get()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::networking::v1::NetworkPolicy;
+    use kube::api::WatchEvent;
+    use kube::core::ObjectList;
+    use serde_json::{Value, json};
+    use trellis_api::TrainingJob;
+
+    use super::*;
+
+    fn managed(time: &str) -> Value {
+        json!({
+            "name": "j", "namespace": "a", "uid": "u", "resourceVersion": "5", "generation": 2,
+            "labels": {"l": "v"},
+            "managedFields": [{"manager": "m", "operation": "Update", "time": time}],
+        })
+    }
+
+    fn job(metadata: &Value, groups: &Value) -> Value {
+        json!({"apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
+            "metadata": metadata, "spec": {"taskGroups": groups}})
+    }
+
+    #[test]
+    fn managed_fields_are_not_read() {
+        for time in ["2026-01-01T00:00:00Z", "9999-12-31T23:59:59Z"] {
+            let text = json!({"metadata": managed(time), "spec": {"podSelector": {}}}).to_string();
+            let Item::<NetworkPolicy>::Object(policy) = serde_json::from_str(&text).unwrap() else {
+                panic!("{time}");
+            };
+            assert_eq!(policy.metadata.managed_fields, None);
+            assert_eq!(policy.metadata.labels.unwrap()["l"], "v");
+            assert!(policy.spec.is_some());
+        }
+    }
+
+    #[test]
+    fn one_that_does_not_decode_takes_no_other_with_it() {
+        let deep = format!("{}{}", "[".repeat(1000), "]".repeat(1000));
+        let deep: Box<RawValue> = serde_json::from_str(&deep).unwrap();
+        let mut unnamed = managed("9999-12-31T23:59:59Z");
+        unnamed["name"] = json!(1);
+        let bad = [
+            job(&managed("9999-12-31T23:59:59Z"), &json!("w")).to_string(),
+            format!("{{\"metadata\":{},\"spec\":{deep}}}", managed("")),
+            job(&unnamed, &json!([])).to_string(),
+            "null".to_owned(),
+        ];
+        let good = job(&managed("9999-12-31T23:59:59Z"), &json!([]));
+        let list = format!(
+            r#"{{"kind": "L", "apiVersion": "v1", "metadata": {{"resourceVersion": "7"}}, "items": [{},{good}]}}"#,
+            bad.join(",")
+        );
+        let list: ObjectList<Item<TrainingJob>> = serde_json::from_str(&list).unwrap();
+        let read: Vec<_> = list
+            .items
+            .iter()
+            .map(|item| {
+                let meta = item.meta();
+                let is_object = matches!(item, Item::Object(_));
+                (is_object, meta.name.as_deref(), meta.uid.as_deref())
+            })
+            .collect();
+        assert_eq!(
+            read,
+            [
+                (false, Some("j"), Some("u")),
+                (false, Some("j"), Some("u")),
+                (false, None, Some("u")),
+                (false, None, None),
+                (true, Some("j"), Some("u")),
+            ]
+        );
+    }
+
+    #[test]
+    fn an_event_is_read_though_its_object_is_not() {
+        let object = job(&managed("9999-12-31T23:59:59Z"), &json!("w"));
+        let event = format!(r#"{{"type":"MODIFIED","object":{object}}}"#);
+        let event: WatchEvent<Item<TrainingJob>> = serde_json::from_str(&event).unwrap();
+        let WatchEvent::Modified(Item::Undecodable { meta, error }) = event else {
+            panic!("{event:?}");
+        };
+        assert_eq!(meta.resource_version.as_deref(), Some("5"));
+        assert_eq!(meta.generation, Some(2));
+        assert_eq!(error, "invalid type: string \"w\", expected a sequence");
+    }
+}

@@ -1,0 +1,22 @@
+//! The watches: one task for each watch, each with its own back-off, so that a broken watch stalls
+//! no other. Events go to a [`Sink`], and most objects into a [`Store`].
+
+mod backoff;
+mod external_pods;
+mod follow;
+mod health;
+mod item;
+mod pods;
+mod pulse;
+mod source;
+mod store;
+mod tombstones;
+
+pub use external_pods::ExternalPodIndex;
+pub use follow::{Sink, follow};
+pub use health::{GIVEN_UP_AFTER, Health, LOST_AFTER, News, NodeHealth};
+pub use item::Undecodable;
+pub use item::object;
+pub use pods::{Change, PodIndex, Pods};
+pub use pulse::Pulse;
+pub use store::Store;

@@ -1,0 +1,282 @@
+//! The pods of our jobs, by job.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+use tracing::warn;
+
+use super::store::version;
+use super::tombstones::Tombstones;
+use trellis_gang::key::Key;
+use trellis_gang::observed::JudgedSpec;
+use trellis_gang::observed::SlimPod;
+use trellis_gang::observed::pod_view::PodView;
+
+/// Pods of one job, by name.
+pub type Pods = BTreeMap<String, PodView>;
+
+/// How much a pod's change matters to its job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Nothing that the scheduler reads has changed.
+    None,
+    /// The pod progresses as expected: the job is reconciled after a delay, with other changes.
+    Progress,
+    /// The pod was not known: the scheduler checks now whether a plan names it, and the job is
+    /// reconciled after a delay.
+    New,
+    /// The pod ended, is being deleted, or was replaced: the job is reconciled now.
+    Urgent,
+}
+
+impl Change {
+    fn between(before: Option<&PodView>, after: &PodView) -> Self {
+        let Some(before) = before else {
+            return if after.phase.is_over() || after.deleting {
+                Self::Urgent
+            } else {
+                Self::New
+            };
+        };
+        let calm = PodView {
+            phase: before.phase.clone(),
+            checkpoint: before.checkpoint.clone(),
+            ready: before.ready,
+            ..after.clone()
+        };
+        if *before == *after {
+            Self::None
+        } else if *before == calm && !after.phase.is_over() {
+            Self::Progress
+        } else {
+            Self::Urgent
+        }
+    }
+}
+
+/// The pods of every job.
+#[derive(Debug, Default)]
+pub struct PodIndex {
+    inner: RwLock<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    jobs: HashMap<Key, Arc<Pods>>,
+    /// Job of each pod, to find it again when the pod is gone.
+    owners: HashMap<Key, Key>,
+    /// Uids of pods whose end the watch or an answer has shown.
+    gone: Tombstones,
+    /// Uids of pods that the watch has replaced by another of the same name. The other pod may be
+    /// the earlier one, if the watch is late.
+    replaced: Tombstones,
+    /// Pods that are known only from the answer to their creation, with their resource version.
+    unseen: HashMap<Key, Option<u64>>,
+    /// Version of the last complete list.
+    listed: Option<u64>,
+}
+
+impl Inner {
+    /// Removes the pod from its job. Returns the job, and the pod as it was.
+    fn take(&mut self, key: &Key) -> Option<(Key, Option<PodView>)> {
+        let job = self.owners.remove(key)?;
+        self.unseen.remove(key);
+        let mut before = None;
+        if let Some(pods) = self.jobs.get_mut(&job) {
+            before = Arc::make_mut(pods).remove(key.name.as_ref());
+            if pods.is_empty() {
+                self.jobs.remove(&job);
+            }
+        }
+        Some((job, before))
+    }
+
+    fn insert(&mut self, key: &Key, job: Key, view: PodView) {
+        self.owners.insert(key.clone(), job.clone());
+        let pods = self.jobs.entry(job).or_default();
+        Arc::make_mut(pods).insert(key.name.to_string(), view);
+    }
+}
+
+impl PodIndex {
+    /// Stores a pod as the watch shows it. Returns the jobs that the change concerns: the pod's
+    /// job, and its former job if that is another. None if an answer has shown that the pod is
+    /// gone: then the watch is late, and another pod may have the name.
+    pub fn apply(&self, key: &Key, pod: &SlimPod) -> Option<Vec<(Key, Change)>> {
+        let now = PodView::of(pod);
+        let mut inner = self.inner.write();
+        let uid = pod.metadata.uid.as_deref().unwrap_or_default();
+        if inner.gone.contains(uid) {
+            return None;
+        }
+        inner.unseen.remove(key);
+        let mut changes = Vec::new();
+        let moved = inner
+            .owners
+            .get(key)
+            .is_some_and(|before| now.as_ref().is_none_or(|(job, _)| job != before));
+        if moved && let Some((before, _)) = inner.take(key) {
+            changes.push((before, Change::Urgent));
+        }
+        if let Some((job, mut view)) = now {
+            let before = inner
+                .jobs
+                .get(&job)
+                .and_then(|pods| pods.get(key.name.as_ref()));
+            // A deletion is final: the watch may be older than the answer to our delete.
+            if let Some(before) = before.filter(|before| before.uid == view.uid) {
+                view.deleting |= before.deleting;
+                if view.judged.follow(&before.judged) {
+                    warn_of_change(key, &view.judged);
+                }
+            }
+            let change = Change::between(before, &view);
+            let replaced = before
+                .filter(|before| before.uid != view.uid)
+                .map(|before| before.uid.clone());
+            if let Some(uid) = replaced {
+                inner.replaced.add(&uid);
+            }
+            if change != Change::None {
+                inner.insert(key, job.clone(), view);
+            }
+            changes.push((job, change));
+        }
+        Some(changes)
+    }
+
+    /// Stores a pod from the answer to its creation, unless the watch has shown the pod or its end,
+    /// or a later list lacks it. True if it was stored.
+    pub fn created(&self, key: &Key, pod: &SlimPod) -> bool {
+        let Some((job, view)) = PodView::of(pod) else {
+            return false;
+        };
+        let mut inner = self.inner.write();
+        let version = version(pod);
+        let gone = inner.gone.contains(&view.uid)
+            || inner.replaced.contains(&view.uid)
+            || inner.listed.is_some_and(|at| version <= Some(at));
+        if gone || inner.owners.contains_key(key) {
+            return false;
+        }
+        inner.insert(key, job, view);
+        inner.unseen.insert(key.clone(), version);
+        true
+    }
+
+    /// Called after a complete list of that version. Returns pods that were created and deleted
+    /// without the watch showing either.
+    pub fn ghosts(&self, listed: &HashSet<Key>, at: u64) -> Vec<(Key, String)> {
+        let mut inner = self.inner.write();
+        inner.listed = Some(at);
+        let unseen = inner.unseen.iter();
+        unseen
+            .filter(|(key, version)| !listed.contains(*key) && **version <= Some(at))
+            .filter_map(|(key, _)| {
+                let pods = inner.jobs.get(inner.owners.get(key)?)?;
+                Some((key.clone(), pods.get(key.name.as_ref())?.uid.clone()))
+            })
+            .collect()
+    }
+
+    /// True if a pod of that name is known and holds its resources.
+    pub fn holds(&self, key: &Key) -> bool {
+        let inner = self.inner.read();
+        let pods = inner.owners.get(key).and_then(|job| inner.jobs.get(job));
+        pods.and_then(|pods| pods.get(key.name.as_ref()))
+            .is_some_and(|pod| !pod.phase.is_over())
+    }
+
+    /// Removes a pod and returns its job. A pod of the same name that Trellis has created since
+    /// stays.
+    pub fn delete(&self, key: &Key, uid: &str) -> Option<Key> {
+        let mut inner = self.inner.write();
+        let job = inner.owners.get(key)?;
+        let pods = inner.jobs.get(job);
+        let other = pods
+            .and_then(|pods| pods.get(key.name.as_ref()))
+            .is_some_and(|pod| pod.uid != uid);
+        inner.gone.add(uid);
+        if other {
+            return None;
+        }
+        inner.take(key).map(|(job, _)| job)
+    }
+
+    /// Records that the API server accepted our delete: the pod is being deleted, whether or not
+    /// the watch has shown it.
+    pub fn deleting(&self, key: &Key, uid: &str) {
+        let mut inner = self.inner.write();
+        let Some(job) = inner.owners.get(key).cloned() else {
+            return;
+        };
+        let Some(pods) = inner.jobs.get_mut(&job) else {
+            return;
+        };
+        let goes = |pod: &PodView| pod.uid == uid && !pod.deleting;
+        if pods.get(key.name.as_ref()).is_some_and(goes)
+            && let Some(pod) = Arc::make_mut(pods).get_mut(key.name.as_ref())
+        {
+            pod.deleting = true;
+        }
+    }
+
+    /// The job that a pod belongs to. None if it is no pod of a TrainingJob.
+    pub fn job_of(&self, pod: &Key) -> Option<Key> {
+        self.inner.read().owners.get(pod).cloned()
+    }
+
+    /// True if a pod of a TrainingJob has the name.
+    #[must_use]
+    pub fn knows(&self, key: &Key) -> bool {
+        self.inner.read().owners.contains_key(key)
+    }
+
+    /// The pods of a job.
+    #[must_use]
+    pub fn of(&self, job: &Key) -> Arc<Pods> {
+        self.inner.read().jobs.get(job).cloned().unwrap_or_default()
+    }
+
+    /// Nodes that match the predicate and have a pod of a job.
+    #[must_use]
+    pub fn nodes_where(&self, holds: impl Fn(&str) -> bool) -> BTreeSet<String> {
+        let inner = self.inner.read();
+        let pods = inner.jobs.values().flat_map(|pods| pods.values());
+        let nodes = pods.filter_map(|pod| pod.node.as_deref());
+        let nodes: BTreeSet<&str> = nodes.collect();
+        let nodes = nodes.into_iter().filter(|node| holds(node));
+        nodes.map(str::to_owned).collect()
+    }
+
+    /// Number of pods whose spec was changed after policies had judged it.
+    #[must_use]
+    pub fn changed(&self) -> usize {
+        let inner = self.inner.read();
+        let pods = inner.jobs.values().flat_map(|pods| pods.values());
+        pods.filter(|pod| pod.judged.is_changed()).count()
+    }
+
+    /// Jobs that have a pod on one of the nodes.
+    #[must_use]
+    pub fn jobs_on(&self, nodes: impl Fn(&str) -> bool) -> Vec<Key> {
+        let there = |pod: &PodView| pod.node.as_deref().is_some_and(&nodes);
+        self.inner
+            .read()
+            .jobs
+            .iter()
+            .filter(|(_, pods)| pods.values().any(there))
+            .map(|(job, _)| job.clone())
+            .collect()
+    }
+}
+
+/// Logs that a pod runs with a spec that no policy has judged.
+pub(super) fn warn_of_change(pod: &Key, judged: &JudgedSpec) {
+    let changed = judged.changes().unwrap_or_default();
+    warn!(%pod, %changed, "the spec of a pod was changed after policies had judged it");
+}
+
+#[cfg(test)]
+mod tests;

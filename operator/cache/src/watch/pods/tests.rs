@@ -1,0 +1,280 @@
+use super::*;
+use serde_json::json;
+use trellis_gang::observed::{Checkpoint, PodPhase};
+
+fn pod(uid: &str, phase: &str) -> SlimPod {
+    serde_json::from_value(json!({
+        "metadata": {
+            "name": "j-worker-0", "namespace": "ns", "uid": uid,
+            "labels": {"trellis.dev/job": "j", "trellis.dev/job-uid": "job"},
+            "ownerReferences": [{
+                "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob", "name": "j",
+                "uid": "job", "controller": true,
+            }],
+        },
+        "spec": {"nodeName": "n"},
+        "status": {"phase": phase},
+    }))
+    .unwrap()
+}
+
+#[test]
+fn what_a_change_means() {
+    let index = PodIndex::default();
+    let key = Key::new("ns", "j-worker-0");
+    let change = |pod: &SlimPod| index.apply(&key, pod).unwrap()[0].1;
+    assert_eq!(change(&pod("a", "Pending")), Change::New);
+    assert_eq!(change(&pod("a", "Pending")), Change::None);
+    assert_eq!(change(&pod("a", "Running")), Change::Progress);
+    assert_eq!(change(&pod("a", "Failed")), Change::Urgent);
+    assert_eq!(change(&pod("b", "Pending")), Change::Urgent, "another pod");
+    let mut going = pod("b", "Pending");
+    going.metadata.deletion_timestamp =
+        serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
+    assert_eq!(change(&going), Change::Urgent);
+}
+
+#[test]
+fn a_late_answer_to_a_create_brings_no_deleted_pod_back() {
+    let index = PodIndex::default();
+    let key = Key::new("ns", "j-worker-0");
+    assert!(index.created(&key, &pod("a", "Pending")));
+    assert!(!index.created(&key, &pod("a", "Pending")), "known");
+    assert_eq!(
+        index.apply(&key, &pod("a", "Pending")).unwrap()[0].1,
+        Change::None
+    );
+    index.delete(&key, "a");
+    assert!(!index.created(&key, &pod("a", "Pending")));
+    assert!(index.of(&Key::new("ns", "j")).is_empty());
+}
+
+#[test]
+fn an_accepted_delete_is_known_before_the_watch_shows_it() {
+    let index = PodIndex::default();
+    let key = Key::new("ns", "j-worker-0");
+    index.apply(&key, &pod("a", "Running"));
+    let deleting = || index.of(&Key::new("ns", "j"))["j-worker-0"].deleting;
+    index.deleting(&key, "another");
+    assert!(!deleting());
+    index.deleting(&key, "a");
+    assert!(deleting());
+    index.apply(&key, &pod("a", "Failed"));
+    assert!(deleting(), "an event of before the delete");
+    index.apply(&key, &pod("b", "Running"));
+    assert!(!deleting(), "another pod");
+}
+
+#[test]
+fn a_late_deletion_does_not_touch_what_a_create_has_made() {
+    let index = PodIndex::default();
+    let key = Key::new("ns", "j-worker-0");
+    assert!(index.created(&key, &pod("b", "Pending")));
+    assert_eq!(index.delete(&key, "a"), None);
+    assert_eq!(index.of(&Key::new("ns", "j")).len(), 1);
+}
+
+/// Another client created and deleted a pod of the same name before Trellis created its own; the
+/// watch shows both events late.
+#[test]
+fn a_late_watch_that_shows_an_earlier_pod_does_not_hide_ours_for_ever() {
+    let index = PodIndex::default();
+    let key = Key::new("ns", "j-worker-0");
+    assert!(index.created(&key, &pod("ours", "Pending")));
+    index.apply(&key, &pod("earlier", "Pending")).unwrap();
+    index.delete(&key, "earlier").unwrap();
+    assert!(index.apply(&key, &pod("ours", "Pending")).is_some());
+    assert_eq!(index.of(&Key::new("ns", "j"))["j-worker-0"].uid, "ours");
+}
+
+/// Users may remove owner references, and `kubectl delete --cascade=orphan` does so too.
+#[test]
+fn pod_that_loses_its_owner_stays_its_jobs() {
+    let index = PodIndex::default();
+    let key = Key::new("ns", "j-worker-0");
+    let job = Key::new("ns", "j");
+    index.apply(&key, &pod("a", "Running"));
+    let mut orphan = pod("a", "Running");
+    orphan.metadata.owner_references = None;
+    let changes = index.apply(&key, &orphan).unwrap();
+    assert_eq!(changes, [(job.clone(), Change::Urgent)]);
+    assert_eq!(index.of(&job)["j-worker-0"].job_uid, "job");
+    let changes = index.apply(&key, &orphan).unwrap();
+    assert_eq!(changes, [(job.clone(), Change::None)]);
+    assert_eq!(index.delete(&key, "a"), Some(job));
+}
+
+#[test]
+fn pod_whose_owner_is_patched_to_another_job_stays_its_jobs() {
+    let index = PodIndex::default();
+    let key = Key::new("ns", "j-worker-0");
+    let job = Key::new("ns", "j");
+    index.apply(&key, &pod("a", "Running"));
+    let mut moved = pod("a", "Running");
+    let owner = &mut moved.metadata.owner_references.as_mut().unwrap()[0];
+    (owner.name, owner.uid) = ("other".to_owned(), "other".to_owned());
+    let changes = index.apply(&key, &moved).unwrap();
+    assert_eq!(changes, [(job.clone(), Change::Urgent)]);
+    assert_eq!(index.of(&job)["j-worker-0"].job_uid, "job");
+    assert!(index.of(&Key::new("ns", "other")).is_empty());
+}
+
+/// Pods without the labels: those that older versions created, and those of other controllers.
+#[test]
+fn pod_without_labels_is_of_the_job_that_controls_it() {
+    let index = PodIndex::default();
+    let key = Key::new("ns", "j-worker-0");
+    let (job, other) = (Key::new("ns", "j"), Key::new("ns", "other"));
+    let unlabelled = || {
+        let mut pod = pod("a", "Running");
+        pod.metadata.labels = None;
+        pod
+    };
+    index.apply(&key, &unlabelled());
+    let mut moved = unlabelled();
+    moved.metadata.owner_references.as_mut().unwrap()[0].name = "other".to_owned();
+    assert_eq!(
+        index.apply(&key, &moved).unwrap(),
+        [(job.clone(), Change::Urgent), (other.clone(), Change::New)]
+    );
+    assert!(index.of(&job).is_empty());
+    assert_eq!(index.of(&other).len(), 1);
+}
+
+fn of_version(uid: &str, version: u64) -> SlimPod {
+    let mut pod = pod(uid, "Pending");
+    pod.metadata.resource_version = Some(version.to_string());
+    pod
+}
+
+#[test]
+fn a_pod_that_only_its_creation_has_shown_goes_with_the_list_that_does_not_show_it() {
+    let index = PodIndex::default();
+    let (key, job) = (Key::new("ns", "j-worker-0"), Key::new("ns", "j"));
+    let none = HashSet::new();
+    assert!(index.created(&key, &of_version("a", 5)));
+    assert_eq!(index.ghosts(&none, 4), [], "it came after the list");
+    assert_eq!(index.ghosts(&HashSet::from([key.clone()]), 5), []);
+    assert_eq!(index.ghosts(&none, 5), [(key.clone(), "a".to_owned())]);
+    assert_eq!(index.delete(&key, "a"), Some(job.clone()));
+    assert!(index.inner.read().unseen.is_empty());
+
+    // An answer that is older than the list.
+    assert!(!index.created(&key, &of_version("b", 5)));
+    assert!(index.of(&job).is_empty());
+
+    // Only the watch ends a pod that the watch has shown.
+    assert!(index.created(&key, &of_version("c", 6)));
+    index.apply(&key, &of_version("c", 6)).unwrap();
+    assert_eq!(index.ghosts(&none, 7), []);
+    assert_eq!(index.of(&job).len(), 1);
+}
+
+/// Phase of a pod with a sidecar, an init container and a main container.
+fn phase_of(phase: &str, sidecar: i32, init: i32, main: i32) -> PodPhase {
+    let ended = |name: &str, code: i32| {
+        let reason = if code == 0 { "Completed" } else { "Error" };
+        json!({"name": name, "state": {"terminated": {"exitCode": code, "reason": reason}}})
+    };
+    let pod: SlimPod = serde_json::from_value(json!({
+        "metadata": {"name": "j-worker-0"},
+        "spec": {
+            "initContainers": [{"name": "proxy", "restartPolicy": "Always"}, {"name": "init"}],
+            "containers": [{"name": "main"}],
+        },
+        "status": {
+            "phase": phase,
+            "initContainerStatuses": [ended("proxy", sidecar), ended("init", init)],
+            "containerStatuses": [ended("main", main)],
+        },
+    }))
+    .unwrap();
+    trellis_gang::observed::pod_view::phase(&pod)
+}
+
+#[test]
+fn how_a_sidecar_takes_its_end_is_no_word_on_the_others() {
+    for code in [1, 137, 143] {
+        assert_eq!(phase_of("Succeeded", code, 0, 0), PodPhase::Succeeded);
+        let failed = |exit_code| PodPhase::Failed {
+            exit_code,
+            reason: "Error".to_owned(),
+            at: None,
+            last_line: None,
+        };
+        assert_eq!(phase_of("Failed", code, 0, 3), failed(Some(3)));
+        assert_eq!(phase_of("Failed", code, 4, 0), failed(Some(4)));
+        assert_eq!(
+            phase_of("Failed", code, 4, 3),
+            failed(Some(3)),
+            "main first"
+        );
+        assert_eq!(phase_of("Failed", code, 0, 0), failed(None));
+    }
+}
+
+#[test]
+fn the_last_line_of_a_pod_is_one_that_says_something() {
+    let last_line = |message: &str| {
+        let pod: SlimPod = serde_json::from_value(json!({
+            "metadata": {"name": "j-worker-0"},
+            "status": {"phase": "Failed", "containerStatuses": [{
+                "name": "main",
+                "state": {"terminated": {"exitCode": 1, "message": message}},
+            }]},
+        }))
+        .unwrap();
+        match trellis_gang::observed::pod_view::phase(&pod) {
+            PodPhase::Failed { last_line, .. } => last_line,
+            other => panic!("{other:?}"),
+        }
+    };
+    // The output with which torchrun ends.
+    let table = "  exitcode  : -9 (pid: 20)\n  traceback : Signal 9 (SIGKILL) received by PID 20\n\
+                 ============================================================\n";
+    let said = "traceback : Signal 9 (SIGKILL) received by PID 20";
+    assert_eq!(last_line(table).as_deref(), Some(said));
+    assert_eq!(
+        last_line("out of memory\n\n").as_deref(),
+        Some("out of memory")
+    );
+    assert_eq!(last_line("=====\n"), None);
+}
+
+#[test]
+fn a_pod_says_when_its_last_checkpoint_was_by_the_annotation_that_it_names() {
+    let said = |annotations: serde_json::Value| {
+        let mut pod = pod("a", "Running");
+        pod.metadata.annotations = serde_json::from_value(annotations).unwrap();
+        let (_, view) = PodView::of(&pod).unwrap();
+        view.checkpoint.map(|said| (*said).clone())
+    };
+    let key = "trellis.dev/checkpoint-annotation";
+    let at = "2026-11-30T12:00:00Z";
+    assert_eq!(said(json!({"acme.example/saved": at})), None);
+    assert_eq!(said(json!({key: "acme.example/saved"})), None);
+    let told = said(json!({key: "acme.example/saved", "acme.example/saved": at}));
+    assert_eq!(told, Some(Checkpoint::At(at.parse().unwrap())));
+    let told = said(json!({key: "saved", "saved": "1796040000"}));
+    let Some(Checkpoint::Unreadable(why)) = told else {
+        panic!("{told:?}");
+    };
+    assert!(
+        why.contains("\"1796040000\", which is no time of RFC 3339"),
+        "{why}"
+    );
+}
+
+/// A thousand pods write it every few minutes.
+#[test]
+fn a_checkpoint_is_no_urgent_news() {
+    let index = PodIndex::default();
+    let key = Key::new("ns", "a");
+    let mut shown = pod("a", "Running");
+    index.apply(&key, &shown);
+    let annotations =
+        json!({"trellis.dev/checkpoint-annotation": "k", "k": "2026-11-30T12:00:00Z"});
+    shown.metadata.annotations = serde_json::from_value(annotations).unwrap();
+    let changes = index.apply(&key, &shown).unwrap();
+    assert_eq!(changes[0].1, Change::Progress);
+}

@@ -1,0 +1,254 @@
+//! Evicts gangs that run something a policy with `onViolation: Evict` forbids.
+//!
+//! Only a certain decision evicts. An uncertain one keeps new gangs from starting.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use tokio::time::Instant;
+use trellis_api::job::JobProfile;
+use trellis_api::pod_group::{Plan, PodGroupPhase};
+use trellis_policies::cedar::{Ask, JobDecision};
+
+use super::Controller;
+use super::build::Decided;
+use super::dereference::Surrounded;
+use trellis_gang::key::Key;
+
+/// Jobs that are evicted in any [`WINDOW`] at most.
+const MOST: usize = 10;
+/// Gives the author of a wrong policy time to take it back before it has stopped everything.
+const WINDOW: Duration = Duration::from_secs(60);
+/// How long until a blind operator checks again.
+const UNSEEN: Duration = Duration::from_secs(30);
+/// Policies that a message names at most.
+const NAMED: usize = 3;
+
+/// Reasons to evict the job if it runs, in words, by the id of the policy.
+pub type Evicting = BTreeMap<String, String>;
+
+/// True if the placed gang does what is asked about. A flavor counts only if the gang was given it.
+fn does(plan: &Plan, ask: &Ask) -> bool {
+    match ask {
+        Ask::UseFlavor(name) => plan
+            .groups
+            .iter()
+            .any(|group| group.flavors.values().any(|given| given == name)),
+        _ => true,
+    }
+}
+
+/// Demands of a job, as it was built, that evicting policies forbid.
+#[derive(Clone, Debug)]
+pub(super) struct Violated {
+    /// Decision on the job as it is. If its stamp is not trusted, also the decision for the
+    /// requester that the stamp names.
+    decisions: Vec<JobDecision>,
+    /// Hash of the compiled job.
+    compiled: String,
+    /// Profile with which the job was compiled.
+    profile: Option<JobProfile>,
+}
+
+impl Violated {
+    /// None: no demand is a reason to evict the job.
+    pub(super) fn of(
+        decision: JobDecision,
+        believed: Option<JobDecision>,
+        compiled: String,
+        profile: Option<JobProfile>,
+    ) -> Option<Self> {
+        if decision.evicting(|_| true).is_empty() {
+            return None;
+        }
+        Some(Self {
+            decisions: [decision].into_iter().chain(believed).collect(),
+            compiled,
+            profile,
+        })
+    }
+
+    /// Reasons to evict the running gang. Empty if they are not certain.
+    pub(super) fn evicting(&self, seen: &Surrounded) -> Evicting {
+        let Some(plan) = seen.place().filter(|_| seen.is_placed()) else {
+            return Evicting::new();
+        };
+        // Compiled with another profile it is not what runs.
+        let is_what_runs =
+            plan.compiled == self.compiled || seen.told_profile() == self.profile.as_ref();
+        if !(seen.namespace_labels.is_some() && is_what_runs) {
+            return Evicting::new();
+        }
+        evicting(plan, &self.decisions)
+    }
+}
+
+/// Reasons to evict the job that all decisions share. The decisions differ in the assumed
+/// requester.
+pub fn evicting(plan: &Plan, decisions: &[JobDecision]) -> Evicting {
+    let mut all = decisions
+        .iter()
+        .map(|decision| decision.evicting(|ask| does(plan, ask)));
+    let first = all.next().unwrap_or_default();
+    all.fold(first, |mut sure, other| {
+        sure.retain(|id, _| other.contains_key(id));
+        sure
+    })
+}
+
+/// Message of an evicted job.
+fn told(evicting: &Evicting) -> String {
+    let named = evicting.iter().take(NAMED);
+    let named: Vec<_> = named
+        .map(|(id, words)| format!("{words}, which the policy {id:?} forbids"))
+        .collect();
+    let more = match evicting.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!("; and {more} more"),
+    };
+    format!("stopped (onViolation: Evict): {}{more}", named.join("; "))
+}
+
+/// Jobs that were evicted recently.
+#[derive(Debug, Default)]
+pub(super) struct Pace {
+    begun: VecDeque<(Key, Instant)>,
+}
+
+impl Pace {
+    /// Admits the eviction of a job, or returns how long it has to wait. A job that asks again
+    /// after a failed write is not counted twice. No job is admitted while a watch is broken,
+    /// because the violation may have been mended.
+    fn admit(&mut self, job: &Key, is_blind: bool, now: Instant) -> Result<(), Duration> {
+        if is_blind {
+            return Err(UNSEEN);
+        }
+        let age = |at: Instant| now.saturating_duration_since(at);
+        while self.begun.front().is_some_and(|(_, at)| age(*at) >= WINDOW) {
+            self.begun.pop_front();
+        }
+        if self.begun.iter().any(|(begun, _)| begun == job) {
+            return Ok(());
+        }
+        match self.begun.front() {
+            Some((_, oldest)) if self.begun.len() >= MOST => {
+                Err(WINDOW.saturating_sub(age(*oldest)))
+            }
+            _ => {
+                self.begun.push_back((job.clone(), now));
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Eviction of a job, if it is due.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Eviction {
+    /// Why the job has to be evicted now, in words.
+    pub(super) now: Option<String>,
+    /// When to check again, if the eviction has to wait.
+    pub(super) again: Option<Timestamp>,
+}
+
+impl Controller {
+    /// Decides whether the job's gang is evicted because policies forbid what it runs.
+    pub(super) fn eviction(
+        &self,
+        key: &Key,
+        seen: &Surrounded,
+        decided: Option<&Decided>,
+        now: Timestamp,
+    ) -> Eviction {
+        let violated = decided.and_then(|decided| decided.violated.as_ref());
+        let evicting = violated.map(|violated| violated.evicting(seen));
+        let Some(evicting) = evicting.filter(|evicting| !evicting.is_empty()) else {
+            return Eviction::default();
+        };
+        // A suspended job stops anyway, and a gang that is being placed is rolled back.
+        let journal = seen.journal().and_then(|journal| journal.phase);
+        if seen.job.spec.is_suspended() || journal != Some(PodGroupPhase::Placed) {
+            return Eviction::default();
+        }
+        let is_blind = self.context.cache.unseen().is_some();
+        match self.pace.lock().admit(key, is_blind, Instant::now()) {
+            Ok(()) => Eviction {
+                now: Some(told(&evicting)),
+                again: None,
+            },
+            Err(wait) => Eviction {
+                now: None,
+                again: SignedDuration::try_from(wait)
+                    .ok()
+                    .and_then(|wait| now.saturating_add(wait).ok()),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(n: usize) -> Key {
+        Key::new("ns", &format!("j{n}"))
+    }
+
+    #[test]
+    fn ten_jobs_a_minute_and_each_is_counted_once() {
+        let (mut paced, start) = (Pace::default(), Instant::now());
+        let mut admit = |n, at| paced.admit(&job(n), false, at);
+        let second = |n| start + Duration::from_secs(n);
+        for n in 0..MOST {
+            let at = second(u64::try_from(n).unwrap());
+            assert_eq!(admit(n, at), Ok(()));
+            assert_eq!(admit(n, at), Ok(()), "its write has failed");
+        }
+        assert_eq!(admit(10, second(20)), Err(Duration::from_secs(40)));
+        assert_eq!(admit(3, second(20)), Ok(()));
+        assert_eq!(admit(10, second(59)), Err(Duration::from_secs(1)));
+        assert_eq!(admit(10, second(60)), Ok(()));
+        // The next to leave is the second.
+        assert_eq!(admit(11, second(60)), Err(Duration::from_secs(1)));
+    }
+
+    #[test]
+    fn who_sees_nothing_stops_nobody_and_counts_nobody() {
+        let (mut pace, now) = (Pace::default(), Instant::now());
+        assert_eq!(pace.admit(&job(0), true, now), Err(UNSEEN));
+        assert!(pace.begun.is_empty());
+        // Not even one that was being stopped.
+        assert_eq!(pace.admit(&job(0), false, now), Ok(()));
+        assert_eq!(pace.admit(&job(0), true, now), Err(UNSEEN));
+    }
+
+    #[test]
+    fn a_job_names_the_policies_that_stop_it() {
+        let of = |ids: &[&str]| {
+            let all = ids
+                .iter()
+                .map(|id| ((*id).to_owned(), "it runs".to_owned()));
+            told(&all.collect())
+        };
+        assert_eq!(
+            of(&["a/0", "b/0"]),
+            "stopped (onViolation: Evict): it runs, which the policy \"a/0\" forbids; it runs, \
+             which the policy \"b/0\" forbids"
+        );
+        assert!(of(&["a", "b", "c", "d", "e"]).ends_with("\"c\" forbids; and 2 more"));
+    }
+
+    #[test]
+    fn a_flavor_counts_that_was_given() {
+        let plan: Plan = serde_json::from_value(serde_json::json!({
+            "hash": "", "attempt": 1, "generation": 1, "compiled": "", "assignments": [],
+            "groups": [{"name": "worker", "flavors": {"cpu": "a10", "memory": "a10"}}],
+        }))
+        .unwrap();
+        let flavor = |name: &str| Ask::UseFlavor(name.to_owned());
+        assert!(does(&plan, &flavor("a10")));
+        assert!(!does(&plan, &flavor("h100")));
+        assert!(does(&plan, &Ask::UseImage("h100".to_owned())));
+    }
+}

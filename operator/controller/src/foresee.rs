@@ -1,0 +1,77 @@
+//! Predicts what the controller will decide on a job that is about to be stored: by the same steps,
+//! from the caches, without a write. For the admission webhook.
+
+use std::sync::Arc;
+
+use trellis_api::job::{JobPhase, TrainingJobStatus};
+use trellis_api::{Reason, TrainingJob};
+use trellis_compiler::Settings;
+use trellis_policies::cedar::{Policies, Requester};
+
+use super::build::Outcome;
+use super::{build, dereference};
+use trellis_cache::Cache;
+use trellis_gang::Held;
+use trellis_gang::key::Key;
+use trellis_gang::quota;
+use trellis_gang::quota::Asked;
+
+/// Prediction for a job.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Foreseen {
+    /// Why the job will not start. None: no known reason.
+    pub held: Option<Held>,
+    /// Demands denied by policies whose enforcement is Warn.
+    pub warnings: Vec<String>,
+}
+
+/// Predicts the decision on the job if `requester` stores it like this, under these policies.
+pub fn foresee(
+    cache: &Cache,
+    job: TrainingJob,
+    requester: Option<Requester>,
+    policies: Option<Arc<Policies>>,
+    settings: &Arc<Settings>,
+) -> Foreseen {
+    let status = job.status.as_ref();
+    if status.is_some_and(TrainingJobStatus::has_ended) || job.spec.other_manager().is_some() {
+        return Foreseen::default();
+    }
+    let is_new = status.is_none();
+    let phase = status.and_then(|status| status.phase);
+    // Policies do not apply to a suspended job, and a running one continues.
+    let is_left_alone =
+        job.spec.is_suspended() || matches!(phase, Some(JobPhase::Starting | JobPhase::Running));
+    let key = Key::of(&job.metadata);
+    let mut seen = dereference::job(cache, &key, Arc::new(job));
+    seen.requester = requester;
+    seen.policies = policies;
+    let Outcome {
+        decided,
+        result,
+        later,
+    } = build::outcome(&seen, settings);
+    let later = later.map(|later| later.held);
+    let held = match result.and_then(|job| later.map_or(Ok(job), Err)) {
+        // For a stored job the scheduler decides, because the usage may include the job's own
+        // share.
+        Ok(job) if is_new && !is_left_alone => {
+            let limits = decided.as_ref().map(|decided| &decided.limits.draws);
+            let standing = cache.quotas.standing();
+            let lacks = limits.zip(standing.as_ref()).and_then(|(draws, standing)| {
+                quota::no_room(draws, &Asked::of(job.compiled()), standing)
+            });
+            lacks.map(|message| Held::refused(Reason::QuotaPolicyExceeded, message))
+        }
+        Ok(_) => None,
+        // An invalid spec is refused at once, not when the job is resumed.
+        Err(held) if is_left_alone && !(is_new && held.reason == Reason::InvalidSpec) => {
+            Some(Held::waits(held.reason, held.message))
+        }
+        Err(held) => Some(held),
+    };
+    Foreseen {
+        held,
+        warnings: decided.map(|d| d.told.warnings).unwrap_or_default(),
+    }
+}

@@ -1,0 +1,166 @@
+//! Status of RuntimeProfiles: whether jobs can be compiled with them, and if not, why.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::jiff::Timestamp;
+use serde_json::json;
+use tracing::{debug, warn};
+use trellis_api::runtime_profile::RuntimeProfileStatus;
+use trellis_api::{Reason, RuntimeProfile, names};
+
+use trellis_cache::Cache;
+use trellis_dispatch::commands::{Commands, WriteError};
+use trellis_gang::conditions::Said;
+use trellis_gang::lookup;
+use trellis_gang::lookup::KnownProfile;
+use trellis_gang::patch;
+
+/// Time between two rounds.
+const EVERY: Duration = Duration::from_secs(2);
+/// Longest message of a condition.
+const MESSAGE: usize = 8_000;
+
+/// Writes the status of profiles until the process ends.
+pub async fn keep_profile_status(cache: Arc<Cache>, commands: Commands) {
+    cache.synced().await;
+    loop {
+        let all = cache.profiles.all();
+        for (name, profile) in &all {
+            match write(&cache, &commands, name, profile, &all).await {
+                // The watch brings the newer version before the next round.
+                Ok(()) | Err(WriteError::Conflict(_) | WriteError::NotFound(_)) => {}
+                Err(WriteError::Transient(error) | WriteError::Unanswered(error)) => {
+                    debug!(profile = name, %error, "its status was not written");
+                }
+                Err(error) => warn!(profile = name, %error, "its status was not written"),
+            }
+        }
+        tokio::time::sleep(EVERY).await;
+    }
+}
+
+async fn write(
+    cache: &Cache,
+    commands: &Commands,
+    name: &str,
+    profile: &KnownProfile,
+    all: &BTreeMap<String, KnownProfile>,
+) -> Result<(), WriteError> {
+    let Some(meta) = &profile.meta else {
+        return Ok(());
+    };
+    let after = status(profile, all, Timestamp::now());
+    if profile.status == after {
+        return Ok(());
+    }
+    let patch = json!({
+        "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version},
+        "status": patch::between(&profile.status, &after),
+    });
+    let written: RuntimeProfile = commands
+        .patch_cluster_status(name, names::STATUS_MANAGER, &patch)
+        .await?;
+    cache.profiles.take(name, written.into());
+    Ok(())
+}
+
+/// The status of a profile among all profiles.
+fn status(
+    profile: &KnownProfile,
+    all: &BTreeMap<String, KnownProfile>,
+    now: Timestamp,
+) -> RuntimeProfileStatus {
+    let defaults = all.iter().filter(|(_, other)| other.is_default);
+    let defaults: Vec<_> = defaults.map(|(name, _)| name.as_str()).collect();
+    let (ready, reason, message) = match &profile.profile {
+        Err(wrong) => (false, Reason::InvalidSpec, wrong.clone()),
+        Ok(_) if profile.is_default && defaults.len() > 1 => (
+            false,
+            Reason::ProfileMisconfigured,
+            lookup::several_defaults(&defaults),
+        ),
+        Ok(_) => (true, Reason::Accepted, String::new()),
+    };
+    let message: String = message.chars().take(MESSAGE).collect();
+    let generation = profile.meta.as_ref().and_then(|meta| meta.generation);
+    let said = Said {
+        generation,
+        reason,
+        message,
+        before: &profile.status.conditions,
+        now,
+    };
+    RuntimeProfileStatus {
+        observed_generation: generation,
+        hash: profile.profile.as_ref().ok().map(|p| p.hash().to_owned()),
+        conditions: said.conditions(&[
+            ("Ready", ready),
+            ("Reconciling", false),
+            ("Stalled", !ready),
+        ]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Value;
+
+    fn known(name: &str, spec: Value) -> (String, KnownProfile) {
+        let object: RuntimeProfile = serde_json::from_value(json!({
+            "apiVersion": "trellis.dev/v1alpha1", "kind": "RuntimeProfile",
+            "metadata": {"name": name, "generation": 3}, "spec": spec,
+        }))
+        .unwrap();
+        (name.to_owned(), object.into())
+    }
+
+    /// Status, reason and message of the condition `Ready`.
+    fn said(name: &str, all: &BTreeMap<String, KnownProfile>) -> (String, String, String) {
+        let status = status(&all[name], all, Timestamp::UNIX_EPOCH);
+        assert_eq!(status.observed_generation, Some(3));
+        let ready = &status.conditions[0];
+        let stalled = &status.conditions[2];
+        assert_ne!(ready.status, stalled.status);
+        let (reason, message) = (ready.reason.clone(), ready.message.clone());
+        (ready.status.clone(), reason, message)
+    }
+
+    #[test]
+    fn it_says_what_is_wrong_and_of_two_defaults_that_of_both() {
+        let mut all = BTreeMap::from([
+            known("a", json!({"globalDefault": true})),
+            known("b", json!({})),
+            known("c", json!({"podTemplate": {"spec": {"nodeName": "n"}}})),
+        ]);
+        for good in ["a", "b"] {
+            assert_eq!(said(good, &all).0, "True");
+        }
+        let (ready, reason, message) = said("c", &all);
+        assert_eq!((ready.as_str(), reason.as_str()), ("False", "InvalidSpec"));
+        assert!(
+            message.contains("spec.podTemplate.spec.nodeName"),
+            "{message}"
+        );
+        all.extend([known("b", json!({"globalDefault": true}))]);
+        for one in ["a", "b"] {
+            let (ready, reason, message) = said(one, &all);
+            assert_eq!(
+                (ready.as_str(), reason.as_str()),
+                ("False", "ProfileMisconfigured")
+            );
+            assert!(message.contains("\"a\", \"b\""), "{message}");
+        }
+    }
+
+    #[test]
+    fn what_has_not_changed_is_not_written_again() {
+        let (name, mut profile) = known("a", json!({}));
+        let all = BTreeMap::from([(name, profile.clone())]);
+        profile.status = status(&profile, &all, Timestamp::UNIX_EPOCH);
+        assert_eq!(profile.status.hash.as_ref().unwrap().len(), 16);
+        assert_eq!(status(&profile, &all, Timestamp::MAX), profile.status);
+    }
+}

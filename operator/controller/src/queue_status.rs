@@ -1,0 +1,490 @@
+//! Status of queues: how many jobs wait and how many hold a place, and whether the queue is active.
+//! Changes are collected, so that a thousand jobs passing through a queue do not cost a thousand
+//! writes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::jiff::Timestamp;
+use kube::core::PartialObjectMeta;
+use serde_json::json;
+use tokio::sync::oneshot;
+use tracing::{debug, warn};
+use trellis_api::queue::{DecayedUsage, FlavorUsage, InternalQueueStatus, QueueStatus, StopPolicy};
+use trellis_api::{Reason, TrainingQueue, names};
+use trellis_scheduler::{QueueName, QueueStanding};
+
+use super::quota_bypass;
+use trellis_cache::Cache;
+use trellis_cache::watch::Undecodable;
+use trellis_dispatch::commands::{Commands, WriteError};
+use trellis_dispatch::context::Context;
+use trellis_dispatch::{Feed, QueueReport};
+use trellis_gang::engine;
+use trellis_gang::key::Key;
+use trellis_gang::patch;
+
+/// Time between two rounds.
+const EVERY: Duration = Duration::from_secs(2);
+/// The condition that Kueue users know.
+const ACTIVE: &str = "Active";
+/// Users may have invented a part of the usage.
+const DEGRADED: &str = "Degraded";
+
+/// Writes the status of queues until the process ends.
+pub async fn keep_queue_status(context: Arc<Context>, commands: Commands) {
+    context.cache.synced().await;
+    // Queues that do not decode and whose status says so.
+    let mut told = BTreeMap::new();
+    loop {
+        tokio::time::sleep(EVERY).await;
+        let (answer, reports) = oneshot::channel();
+        context.tell(Feed::AskQueues(answer));
+        let Ok(reports) = reports.await else { continue };
+        tell_of_undecodable(&context.cache, &commands, &mut told).await;
+        let bypasses = bypasses(&context.cache);
+        for queue in context.cache.queues.all() {
+            let name = queue.metadata.name.as_deref().unwrap_or_default();
+            let Some(report) = reports.get(&QueueName::new(name)) else {
+                continue;
+            };
+            let bypassed_by = bypasses.get(name).map_or(&[][..], Vec::as_slice);
+            match write(&context.cache, &commands, &queue, (report, bypassed_by)).await {
+                // The watch brings the newer version before the next round.
+                Ok(()) | Err(WriteError::Conflict(_) | WriteError::NotFound(_)) => {}
+                Err(WriteError::Transient(error) | WriteError::Unanswered(error)) => {
+                    debug!(queue = name, %error, "its status was not written");
+                }
+                Err(error) => warn!(queue = name, %error, "its status was not written"),
+            }
+        }
+    }
+}
+
+/// Namespaces that evade a quota, by the queue without quota that they may use.
+fn bypasses(cache: &Cache) -> BTreeMap<String, Vec<String>> {
+    static NO_LABELS: BTreeMap<String, String> = BTreeMap::new();
+    let namespaces = cache.namespaces.all();
+    let namespaces = namespaces.iter().filter_map(|namespace| {
+        let meta = &namespace.metadata;
+        let labels = meta.labels.as_ref().unwrap_or(&NO_LABELS);
+        Some((meta.name.as_deref()?, labels))
+    });
+    // In the order of names.
+    let namespaces: BTreeMap<_, _> = namespaces.collect();
+    quota_bypass::find(&cache.queues.all(), namespaces.into_iter())
+}
+
+async fn write(
+    cache: &Cache,
+    commands: &Commands,
+    queue: &TrainingQueue,
+    (report, bypassed_by): (&QueueReport, &[String]),
+) -> Result<(), WriteError> {
+    let name = queue.metadata.name.as_deref().unwrap_or_default();
+    let before = queue.status.clone().unwrap_or_default();
+    let is_there = |flavor: &str| cache.has_flavor(flavor);
+    let now = Timestamp::now();
+    let mut after = status(queue, (report, bypassed_by), is_there, now);
+    after
+        .conditions
+        .extend(degraded(queue, cache.guards.problem(), now));
+    // The past usage follows from the other fields and the time, so it alone is no reason to write.
+    after.internal.clone_from(&before.internal);
+    if before == after {
+        return Ok(());
+    }
+    remember(&mut after, report);
+    let patch = json!({
+        "metadata": {
+            "uid": queue.metadata.uid,
+            "resourceVersion": queue.metadata.resource_version,
+        },
+        "status": patch::between(&before, &after),
+    });
+    let written: TrainingQueue = commands
+        .patch_cluster_status(name, names::STATUS_MANAGER, &patch)
+        .await?;
+    cache.queues.answered(Key::new("", name), written);
+    Ok(())
+}
+
+/// Writes to the status of each queue that does not decode that it does not, once for each change
+/// of it. The API server refuses the status if the stored spec breaks a newer rule: then the write
+/// is not repeated.
+async fn tell_of_undecodable(
+    cache: &Cache,
+    commands: &Commands,
+    told: &mut BTreeMap<String, Undecodable>,
+) {
+    let undecodable = cache.undecodable_queues.read().clone();
+    for (name, queue) in &undecodable {
+        if told.get(name) == Some(queue) {
+            continue;
+        }
+        match refuse(commands, name, queue).await {
+            Ok(()) => {}
+            Err(error @ WriteError::Refused { .. }) => {
+                warn!(queue = name, %error, "its status cannot be written");
+            }
+            Err(error) => {
+                debug!(queue = name, %error, "its status was not written");
+                continue;
+            }
+        }
+        told.insert(name.clone(), queue.clone());
+    }
+    told.retain(|name, _| undecodable.contains_key(name));
+}
+
+/// Writes to the status of a queue that it does not decode.
+async fn refuse(commands: &Commands, name: &str, queue: &Undecodable) -> Result<(), WriteError> {
+    let message = format!("the object does not decode: {}", queue.error);
+    let patch = json!({"metadata": {"uid": queue.uid}, "status": {"conditions": [Condition {
+        type_: ACTIVE.to_owned(),
+        status: "False".to_owned(),
+        reason: Reason::InvalidSpec.as_str().to_owned(),
+        message,
+        observed_generation: None,
+        last_transition_time: Time(Timestamp::now()),
+    }]}});
+    let written: Result<PartialObjectMeta<TrainingQueue>, WriteError> = commands
+        .patch_cluster_status(name, names::STATUS_MANAGER, &patch)
+        .await;
+    written.map(|_| ())
+}
+
+fn status(
+    queue: &TrainingQueue,
+    (report, bypassed_by): (&QueueReport, &[String]),
+    is_there: impl Fn(&str) -> bool,
+    now: Timestamp,
+) -> QueueStatus {
+    let fault = report.standing.as_ref().and_then(|s| s.fault.clone());
+    let (undefined, useless) = undefined(queue, is_there);
+    let (active, reason, message) = match (queue.spec.stop_policy, fault) {
+        (_, Some(fault)) => (
+            "False",
+            Reason::QueueMisconfigured,
+            format!("the queue {fault}"),
+        ),
+        (Some(StopPolicy::Hold), None) => (
+            "False",
+            Reason::QueueStopped,
+            "spec.stopPolicy is Hold: nothing of the queue is started".to_owned(),
+        ),
+        (Some(StopPolicy::HoldAndDrain), None) => (
+            "False",
+            Reason::QueueStopped,
+            "spec.stopPolicy is HoldAndDrain: nothing of the queue is started, and what runs is preempted"
+                .to_owned(),
+        ),
+        (Some(StopPolicy::None) | None, None) if useless => (
+            "False",
+            Reason::FlavorNotFound,
+            format!("the queue starts no job: {}", missing(&undefined)),
+        ),
+        (Some(StopPolicy::None) | None, None) if !undefined.is_empty() => (
+            "True",
+            Reason::FlavorNotFound,
+            format!("the queue starts jobs on its other flavors: {}", missing(&undefined)),
+        ),
+        (Some(StopPolicy::None) | None, None) if !bypassed_by.is_empty() => (
+            "True",
+            Reason::QuotaBypassed,
+            bypassed(bypassed_by),
+        ),
+        (Some(StopPolicy::None) | None, None) => {
+            ("True", Reason::Accepted, "the queue starts jobs".to_owned())
+        }
+    };
+    let before = queue.status.iter().flat_map(|s| &s.conditions);
+    let since = before
+        .filter(|c| c.type_ == ACTIVE && c.status == active)
+        .map(|c| c.last_transition_time.clone())
+        .next();
+    QueueStatus {
+        observed_generation: queue.metadata.generation,
+        pending: i64::try_from(report.counts.pending).ok(),
+        admitted: i64::try_from(report.counts.admitted).ok(),
+        usage: report.standing.iter().flat_map(usage).collect(),
+        share: report.standing.as_ref().map(|s| share(s.share)),
+        internal: InternalQueueStatus::default(),
+        conditions: vec![Condition {
+            type_: ACTIVE.to_owned(),
+            status: active.to_owned(),
+            reason: reason.as_str().to_owned(),
+            message,
+            observed_generation: queue.metadata.generation,
+            last_transition_time: since.unwrap_or(Time(now)),
+        }],
+    }
+}
+
+/// Reports that an admission policy is missing. None: all are in force.
+fn degraded(queue: &TrainingQueue, problem: Option<String>, now: Timestamp) -> Option<Condition> {
+    let before = queue.status.iter().flat_map(|s| &s.conditions);
+    let mut since = before.filter(|c| c.type_ == DEGRADED && c.status == "True");
+    let since = since.next().map(|c| c.last_transition_time.clone());
+    Some(Condition {
+        type_: DEGRADED.to_owned(),
+        status: "True".to_owned(),
+        reason: Reason::AdmissionPolicyMissing.as_str().to_owned(),
+        message: problem?,
+        observed_generation: queue.metadata.generation,
+        last_transition_time: since.unwrap_or(Time(now)),
+    })
+}
+
+/// The queue's flavors that do not exist, and whether a resource group has no other flavors.
+fn undefined(queue: &TrainingQueue, is_there: impl Fn(&str) -> bool) -> (BTreeSet<&str>, bool) {
+    let mut undefined = BTreeSet::new();
+    let mut useless = false;
+    for group in &queue.spec.resource_groups {
+        let names = group.flavors.iter().map(|flavor| flavor.name.as_str());
+        let (_, gone): (Vec<&str>, Vec<&str>) = names.partition(|name| is_there(name));
+        useless |= gone.len() == group.flavors.len() && !gone.is_empty();
+        undefined.extend(gone);
+    }
+    (undefined, useless)
+}
+
+/// Namespaces that a message names at most.
+const NAMED: usize = 3;
+
+/// Message for a queue without quota that these namespaces may use.
+fn bypassed(by: &[String]) -> String {
+    let names: Vec<String> = by
+        .iter()
+        .take(NAMED)
+        .map(|name| format!("{name:?}"))
+        .collect();
+    let more = match by.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!(
+        "the queue has no quota, and namespaces that have quota in another queue may use it: {}{more}; narrow its namespaceSelector",
+        names.join(", ")
+    )
+}
+
+/// Message that names the ResourceFlavors to create.
+fn missing(flavors: &BTreeSet<&str>) -> String {
+    let names: Vec<String> = flavors.iter().map(|name| format!("{name:?}")).collect();
+    format!(
+        "spec.resourceGroups names what does not exist: create ResourceFlavor {}, or name another",
+        names.join(", ")
+    )
+}
+
+/// Adds the past usage of the queue.
+fn remember(status: &mut QueueStatus, report: &QueueReport) {
+    let Some(memory) = &report.memory else { return };
+    let at = Timestamp::from_millisecond(memory.at.as_millis());
+    status.internal.decayed_time = at.ok().map(Time);
+    status.internal.decayed_usage = memory
+        .usage
+        .iter()
+        .map(|(resource, decayed)| DecayedUsage {
+            resource: resource.as_str().to_owned(),
+            amount: engine::decayed(resource.as_str(), *decayed),
+        })
+        .collect();
+}
+
+/// The usage of the queue. Pods are left out unless they are limited.
+fn usage(standing: &QueueStanding) -> impl Iterator<Item = FlavorUsage> {
+    let shown = standing
+        .lines
+        .iter()
+        .filter(|l| l.nominal > 0 || l.resource.as_str() != "pods");
+    shown.map(|line| {
+        let resource = line.resource.as_str();
+        FlavorUsage {
+            flavor: line.flavor.as_str().to_owned(),
+            resource: resource.to_owned(),
+            used: engine::quantity(resource, line.usage),
+            borrowed: engine::quantity(resource, line.borrowed),
+        }
+    })
+}
+
+/// Rounded to three digits, because the share changes all the time and each change costs a write.
+pub fn share(share: f64) -> String {
+    if share.is_finite() {
+        format!("{share:.3}")
+    } else {
+        "unweighted".to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kube::Client;
+    use trellis_api::QueueSpec;
+    use trellis_dispatch::leader::Leadership;
+    use trellis_scheduler::QueueCounts;
+
+    /// An API server that refuses whatever it is sent. Gives its address, and the requests.
+    fn refusing() -> (String, std::sync::mpsc::Receiver<String>) {
+        use std::io::{Read, Write};
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let (requests, heard) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {},
+                "status": "Failure", "message": "invalid", "reason": "Invalid", "code": 422})
+            .to_string();
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                let mut request = String::new();
+                // The body is the end of what is sent.
+                while !request.ends_with("}}") {
+                    let mut bytes = [0; 4096];
+                    let read = stream.read(&mut bytes).unwrap();
+                    assert!(read > 0, "{request}");
+                    request.push_str(std::str::from_utf8(&bytes[..read]).unwrap());
+                }
+                let answer = format!(
+                    "HTTP/1.1 422 Unprocessable Entity\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{status}",
+                    status.len()
+                );
+                // Told before it is answered: who has the answer finds it.
+                requests.send(request).unwrap();
+                stream.write_all(answer.as_bytes()).unwrap();
+            }
+        });
+        (address, heard)
+    }
+
+    #[tokio::test]
+    async fn a_status_that_is_refused_is_not_tried_again_before_the_queue_changes() {
+        let (address, heard) = refusing();
+        let client = Client::try_from(kube::Config::new(address.parse().unwrap())).unwrap();
+        let commands = Commands::new(client, Leadership::of_a_test());
+        let (context, _) = Context::new();
+        let mut told = BTreeMap::new();
+        for generation in [1, 1, 2, 2] {
+            let queue = Undecodable {
+                uid: "u".to_owned(),
+                generation: Some(generation),
+                error: "no".to_owned(),
+            };
+            let name = "broken".to_owned();
+            context.cache.undecodable_queues.write().insert(name, queue);
+            tell_of_undecodable(&context.cache, &commands, &mut told).await;
+        }
+        let requests: Vec<_> = heard.try_iter().collect();
+        assert_eq!(requests.len(), 2, "{requests:?}");
+        for request in &requests {
+            // The patch names the queue that does not decode, not a later one of its name.
+            assert!(request.contains(r#""metadata":{"uid":"u"}"#), "{request}");
+        }
+        context.cache.undecodable_queues.write().clear();
+        tell_of_undecodable(&context.cache, &commands, &mut told).await;
+        assert!(told.is_empty());
+    }
+
+    #[test]
+    fn a_queue_is_active_until_it_is_stopped_and_the_time_is_of_the_change() {
+        let mut queue = TrainingQueue::new("q", QueueSpec::default());
+        let count = &QueueReport {
+            counts: QueueCounts {
+                pending: 2,
+                admitted: 1,
+            },
+            ..QueueReport::default()
+        };
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let all = |_: &str| true;
+        let first = status(&queue, (count, &[]), all, at(1));
+        assert_eq!((first.pending, first.admitted), (Some(2), Some(1)));
+        queue.status = Some(first.clone());
+        assert_eq!(
+            status(&queue, (count, &[]), all, at(2)),
+            first,
+            "nothing new"
+        );
+        queue.spec.stop_policy = Some(StopPolicy::Hold);
+        let stopped = status(&queue, (count, &[]), all, at(3))
+            .conditions
+            .remove(0);
+        assert_eq!(
+            (stopped.status.as_str(), stopped.reason.as_str()),
+            ("False", "QueueStopped")
+        );
+        assert_eq!(stopped.last_transition_time, Time(at(3)));
+        queue.spec.stop_policy = Some(StopPolicy::HoldAndDrain);
+        let drained = status(&queue, (count, &[]), all, at(4))
+            .conditions
+            .remove(0);
+        assert_eq!(drained.reason, "QueueStopped");
+        assert!(drained.message.contains("preempted"), "{}", drained.message);
+    }
+
+    #[test]
+    fn queue_by_which_namespaces_pass_their_quota_says_so() {
+        let queue = TrainingQueue::new("q", QueueSpec::default());
+        let report = QueueReport::default();
+        let says = |by: &[&str]| {
+            let by: Vec<String> = by.iter().map(|name| (*name).to_owned()).collect();
+            let now = Timestamp::UNIX_EPOCH;
+            let mut status = status(&queue, (&report, &by), |_| true, now);
+            let said = status.conditions.remove(0);
+            (said.status, said.reason, said.message)
+        };
+        assert_eq!(says(&[]).1, "Accepted");
+        let (status, reason, message) = says(&["a", "b", "c", "d", "e"]);
+        assert_eq!(
+            (status.as_str(), reason.as_str()),
+            ("True", "QuotaBypassed")
+        );
+        assert!(
+            message.contains("\"a\", \"b\", \"c\" and 2 more; narrow"),
+            "{message}"
+        );
+    }
+
+    #[test]
+    fn a_queue_whose_flavors_do_not_exist_does_not_look_like_any_other() {
+        let queue: TrainingQueue = serde_json::from_value(json!({
+            "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingQueue", "metadata": {"name": "q"},
+            "spec": {"resourceGroups": [
+                {"coveredResources": ["cpu"], "flavors": [
+                    {"name": "h100", "resources": [{"name": "cpu", "nominalQuota": 1}]},
+                    {"name": "a100", "resources": [{"name": "cpu", "nominalQuota": 1}]}]},
+                {"coveredResources": ["memory"], "flavors": [
+                    {"name": "default", "resources": [{"name": "memory", "nominalQuota": 1}]}]},
+            ]}
+        }))
+        .unwrap();
+        let says = |there: &[&str]| {
+            let is_there = |flavor: &str| there.contains(&flavor);
+            let report = QueueReport::default();
+            let mut status = status(&queue, (&report, &[]), is_there, Timestamp::UNIX_EPOCH);
+            let said = status.conditions.remove(0);
+            (said.status, said.reason, said.message)
+        };
+        let (status, reason, _) = says(&["default", "h100", "a100"]);
+        assert_eq!((status.as_str(), reason.as_str()), ("True", "Accepted"));
+        let (status, reason, message) = says(&["default", "a100"]);
+        assert_eq!(
+            (status.as_str(), reason.as_str()),
+            ("True", "FlavorNotFound")
+        );
+        assert!(
+            message.contains("create ResourceFlavor \"h100\","),
+            "{message}"
+        );
+        let (status, reason, message) = says(&["default"]);
+        assert_eq!(
+            (status.as_str(), reason.as_str()),
+            ("False", "FlavorNotFound")
+        );
+        assert!(message.contains("\"a100\", \"h100\""), "{message}");
+    }
+}

@@ -1,0 +1,190 @@
+//! Queues without quota that a namespace may use although it has quota in a queue of its own. A job
+//! that names such a queue evades that quota. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use trellis_api::TrainingQueue;
+use trellis_policies::selects;
+
+use trellis_gang::lookup::requirements;
+
+type Labels = BTreeMap<String, String>;
+
+/// Most queues above a queue: a longer chain is a cycle.
+const DEEPEST: usize = 64;
+
+/// For each queue without quota: the namespaces that may use it, and that have a queue of their own
+/// with quota.
+pub(super) fn find<'n>(
+    queues: &[impl AsRef<TrainingQueue>],
+    namespaces: impl Iterator<Item = (&'n str, &'n Labels)>,
+) -> BTreeMap<String, Vec<String>> {
+    let queues: Vec<&TrainingQueue> = queues.iter().map(AsRef::as_ref).collect();
+    let parents: BTreeMap<&str, &str> = queues
+        .iter()
+        .filter_map(|queue| Some((name(queue), queue.spec.parent_name.as_deref()?)))
+        .collect();
+    let root = |queue: &TrainingQueue| {
+        let mut at = name(queue).to_owned();
+        for _ in 0..DEEPEST {
+            match parents.get(at.as_str()) {
+                Some(parent) => at = (*parent).to_owned(),
+                None => break,
+            }
+        }
+        at
+    };
+    let with_quota = queues.iter().filter(|q| !q.spec.resource_groups.is_empty());
+    let bounded: BTreeSet<String> = with_quota.map(|queue| root(queue)).collect();
+    let above: BTreeSet<&str> = parents.values().copied().collect();
+    let (bounded, open): (Vec<&TrainingQueue>, Vec<&TrainingQueue>) = queues
+        .iter()
+        .copied()
+        .filter(|queue| !above.contains(name(queue)))
+        .partition(|queue| bounded.contains(&root(queue)));
+    let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    if open.is_empty() || bounded.is_empty() {
+        return found;
+    }
+    for (namespace, labels) in namespaces {
+        if !bounded.iter().any(|queue| is_own(queue, labels)) {
+            continue;
+        }
+        let may = |queue: &&&TrainingQueue| selects(queue.spec.namespace_selector.as_ref(), labels);
+        for queue in open.iter().filter(may) {
+            let namespaces = found.entry(name(queue).to_owned()).or_default();
+            namespaces.push(namespace.to_owned());
+        }
+    }
+    found
+}
+
+/// True if a queue is a namespace's own: the namespace may use it, and the queue is its default or
+/// is not open to every namespace.
+fn is_own(queue: &TrainingQueue, labels: &Labels) -> bool {
+    let selector = queue.spec.namespace_selector.as_ref();
+    selects(selector, labels)
+        && (selects(queue.spec.default_for.as_ref(), labels) || requirements(selector) > 0)
+}
+
+fn name(queue: &TrainingQueue) -> &str {
+    queue.metadata.name.as_deref().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn queue(name: &str, spec: Value) -> Arc<TrainingQueue> {
+        let queue = json!({"apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingQueue",
+            "metadata": {"name": name}, "spec": spec});
+        Arc::new(serde_json::from_value(queue).unwrap())
+    }
+
+    fn of_team(parent: Option<&str>, has_quota: bool) -> Value {
+        let red = json!({"matchLabels": {"team": "red"}});
+        let mut spec = json!({"namespaceSelector": red, "defaultFor": red});
+        if let Some(parent) = parent {
+            spec["parentName"] = json!(parent);
+        }
+        if has_quota {
+            spec["resourceGroups"] = json!([{"coveredResources": ["cpu"], "flavors": [
+                {"name": "default", "resources": [{"name": "cpu", "nominalQuota": 1}]}]}]);
+        }
+        spec
+    }
+
+    fn bypasses(queues: &[Arc<TrainingQueue>]) -> BTreeMap<String, Vec<String>> {
+        let labels = |team: &str| Labels::from([("team".to_owned(), team.to_owned())]);
+        let namespaces = [
+            ("a", labels("red")),
+            ("b", labels("blue")),
+            ("c", labels("red")),
+        ];
+        find(
+            queues,
+            namespaces.iter().map(|(name, labels)| (*name, labels)),
+        )
+    }
+
+    #[test]
+    fn queue_without_quota_that_a_team_with_quota_may_use_is_found() {
+        let default = queue(
+            "default",
+            json!({"namespaceSelector": {}, "defaultFor": {}}),
+        );
+        let red = queue("red", of_team(None, true));
+        let found = [("default".to_owned(), vec!["a".to_owned(), "c".to_owned()])];
+        assert_eq!(bypasses(&[default.clone(), red.clone()]), found.into());
+        // Closed for teams, as the documentation shows it.
+        let closed = queue(
+            "default",
+            json!({"namespaceSelector": {"matchExpressions": [
+                {"key": "team", "operator": "DoesNotExist"}]}}),
+        );
+        assert_eq!(bypasses(&[closed, red]), BTreeMap::new());
+        // A team without quota evades none.
+        let free = queue("red", of_team(None, false));
+        assert_eq!(bypasses(&[default, free]), BTreeMap::new());
+    }
+
+    /// A queue with quota and with this `namespaceSelector`, and no `defaultFor`.
+    fn admits(selector: &Value) -> Arc<TrainingQueue> {
+        let mut spec = of_team(None, true);
+        spec["namespaceSelector"] = selector.clone();
+        spec.as_object_mut().unwrap().remove("defaultFor");
+        queue("quota", spec)
+    }
+
+    #[test]
+    fn queue_that_admits_a_namespace_by_label_or_expression_is_its_own() {
+        let default = queue("default", json!({"namespaceSelector": {}}));
+        for selector in [
+            json!({"matchLabels": {"team": "red"}}),
+            json!({"matchExpressions": [{"key": "team", "operator": "In", "values": ["red"]}]}),
+            json!({"matchExpressions": [{"key": "team", "operator": "NotIn", "values": ["blue"]}]}),
+        ] {
+            let found = [("default".to_owned(), vec!["a".to_owned(), "c".to_owned()])];
+            let bypasses = bypasses(&[default.clone(), admits(&selector)]);
+            assert_eq!(bypasses, found.into(), "{selector}");
+        }
+    }
+
+    #[test]
+    fn queue_that_admits_every_namespace_belongs_to_none() {
+        let default = queue("default", json!({"namespaceSelector": {}}));
+        for selector in [
+            json!({}),
+            json!({"matchLabels": {}, "matchExpressions": []}),
+            json!(null),
+        ] {
+            let bypasses = bypasses(&[default.clone(), admits(&selector)]);
+            assert_eq!(bypasses, BTreeMap::new(), "{selector}");
+        }
+        // Unless the queue is the default of a namespace.
+        let mut spec = of_team(None, true);
+        spec["namespaceSelector"] = json!({});
+        let red = queue("red", spec);
+        let found = [("default".to_owned(), vec!["a".to_owned(), "c".to_owned()])];
+        assert_eq!(bypasses(&[default, red]), found.into());
+    }
+
+    #[test]
+    fn quota_anywhere_in_the_tree_bounds_all_its_queues() {
+        let pool = queue("pool", json!({}));
+        let open = queue(
+            "open",
+            json!({"parentName": "pool", "namespaceSelector": {}}),
+        );
+        let red = queue("red", of_team(Some("pool"), true));
+        assert_eq!(bypasses(&[pool, open, red]), BTreeMap::new());
+        // A cycle of parents ends the search.
+        let one = queue("one", json!({"parentName": "two", "namespaceSelector": {}}));
+        let two = queue("two", json!({"parentName": "one", "namespaceSelector": {}}));
+        assert_eq!(bypasses(&[one, two]), BTreeMap::new());
+    }
+}

@@ -1,0 +1,201 @@
+use trellis_policies::quota::{Burnt, Holder, LimitId, What};
+
+use super::*;
+use trellis_gang::quota::{account_of, read_ledger as read};
+
+const START: i64 = 1_000 * 3600;
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(START.saturating_add(second)).unwrap()
+}
+
+fn policy(uid: &str, limits: Value) -> QuotaPolicy {
+    serde_json::from_value(json!({
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "QuotaPolicy",
+        "metadata": {"name": "p", "uid": uid},
+        "spec": {"subject": {}, "limits": limits},
+    }))
+    .unwrap()
+}
+
+fn with_hours(uid: &str) -> QuotaPolicy {
+    policy(uid, json!({"gpuHours": {"limit": 16, "windowHours": 48}}))
+}
+
+/// A ledger of the policy with that uid, written at that second.
+fn ledger(owner: &str, second: i64, entries: Value) -> QuotaLedger {
+    serde_json::from_value(json!({
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "QuotaLedger",
+        "metadata": {"name": "p", "uid": "ledger", "resourceVersion": "7", "ownerReferences": [{
+            "apiVersion": "trellis.dev/v1alpha1", "kind": "QuotaPolicy", "name": "p", "uid": owner}]},
+        "spec": {"until": at(second).to_string(), "entries": entries},
+    }))
+    .unwrap()
+}
+
+fn entry(seconds: &str) -> Value {
+    json!({"requester": "ada", "start": at(0).to_string(), "gpuSeconds": seconds})
+}
+
+/// Ada has burnt so many GPU-seconds, as of that second.
+fn report(gpu_seconds: i128, second: i64) -> LimitsReport {
+    let limit = LimitId {
+        policy: "p".to_owned(),
+        holder: Holder::Requester("ada".to_owned()),
+        what: What::GpuHours,
+    };
+    let part = Burnt {
+        start: START,
+        gpu_seconds,
+    };
+    let mut report = LimitsReport::default();
+    let until = START.saturating_add(second);
+    report.burnt.insert(limit, (until, vec![part]));
+    report
+}
+
+fn stored(ledger: &QuotaLedger) -> Stored<'_> {
+    Stored {
+        ledger: Some(ledger),
+        undecodable: None,
+    }
+}
+
+#[test]
+fn ledger_is_created_with_its_first_entry_and_is_read_as_it_was_written() {
+    let policy = with_hours("u");
+    let none = Stored::default();
+    assert_eq!(due(&policy, none, &LimitsReport::default(), at(0)), None);
+    let Some(Write::Create(made)) = due(&policy, none, &report(90, 5), at(5)) else {
+        panic!("nothing is created");
+    };
+    assert!(is_of(&made, &policy));
+    assert!(!is_of(&made, &with_hours("another")));
+    let account = account_of(&policy, Some(&made)).unwrap().unwrap();
+    assert_eq!(account.until, at(5).as_second());
+    let part = Burnt {
+        start: START,
+        gpu_seconds: 90,
+    };
+    let holder = Holder::Requester("ada".to_owned());
+    assert_eq!(account.holders, [(holder, vec![part])].into());
+}
+
+#[test]
+fn ledger_is_written_once_a_minute_and_only_as_the_version_that_was_seen() {
+    let policy = with_hours("u");
+    let before = ledger("u", 0, json!([entry("90")]));
+    let write = |second| due(&policy, stored(&before), &report(180, second), at(second));
+    assert_eq!(write(1), None);
+    assert_eq!(write(59), None);
+    let Some(Write::Patch(patch)) = write(60) else {
+        panic!("nothing is written");
+    };
+    assert_eq!(
+        patch["metadata"],
+        json!({"uid": "ledger", "resourceVersion": "7"})
+    );
+    assert_eq!(patch["spec"]["until"], json!(at(60).to_string()));
+    assert_eq!(patch["spec"]["entries"][0]["gpuSeconds"], "180");
+    // An entry that has left the window is taken out, once.
+    let none = LimitsReport::default();
+    let Some(Write::Patch(patch)) = due(&policy, stored(&before), &none, at(60)) else {
+        panic!("nothing is written");
+    };
+    assert_eq!(patch["spec"]["entries"], Value::Null);
+    let empty = ledger("u", 0, json!([]));
+    assert_eq!(due(&policy, stored(&empty), &none, at(600)), None);
+}
+
+#[test]
+fn ledger_with_a_time_to_come_is_written_over() {
+    let future = ledger("u", 1_000_000, json!([entry("90")]));
+    let write = due(&with_hours("u"), stored(&future), &report(90, 1), at(1));
+    assert!(matches!(write, Some(Write::Patch(_))), "{write:?}");
+}
+
+#[test]
+fn ledger_goes_where_the_policy_has_no_gpu_hours_or_another_policy_owns_it() {
+    let deleted = Some(Write::Delete {
+        uid: "ledger".to_owned(),
+    });
+    let without = policy("u", json!({"runningJobs": 1}));
+    let own = ledger("u", 0, json!([entry("90")]));
+    let none = LimitsReport::default();
+    assert_eq!(due(&without, stored(&own), &none, at(1)), deleted);
+    assert_eq!(due(&without, Stored::default(), &none, at(1)), None);
+    let anew = with_hours("another");
+    assert_eq!(account_of(&anew, Some(&own)), Ok(None));
+    assert_eq!(due(&anew, stored(&own), &report(90, 1), at(1)), deleted);
+    // A policy of a file has no uid.
+    let mut file = with_hours("u");
+    file.metadata.uid = None;
+    assert!(account_of(&file, Some(&own)).unwrap().is_some());
+}
+
+#[test]
+fn entry_that_cannot_be_counted_makes_the_ledger_unreadable_and_it_is_kept() {
+    let policy = with_hours("u");
+    for (amount, why) in [
+        ("lots", "spec.entries[1].gpuSeconds is not a number"),
+        ("", "spec.entries[1].gpuSeconds is empty"),
+        ("-1", "spec.entries[1].gpuSeconds is negative"),
+        ("9e30", "spec.entries[1].gpuSeconds is too large"),
+    ] {
+        let bad = ledger("u", 0, json!([entry("1"), entry(amount)]));
+        let said = account_of(&policy, Some(&bad)).unwrap_err();
+        assert!(said.starts_with(why), "{amount}: {said}");
+        // A ledger that the policy does not own is ignored, whatever it says.
+        assert_eq!(account_of(&with_hours("another"), Some(&bad)), Ok(None));
+        let mut report = report(1, 1);
+        report.unreadable_ledgers.insert("p".to_owned(), said);
+        assert_eq!(due(&policy, stored(&bad), &report, at(600)), None);
+    }
+    // A part of a second is a second.
+    let part = ledger("u", 0, json!([entry("500m")]));
+    let account = read(&part).unwrap();
+    let parts: Vec<_> = account.holders.values().flatten().collect();
+    assert_eq!(parts[0].gpu_seconds, 1);
+}
+
+#[test]
+fn ledger_that_was_read_before_it_was_spoilt_is_written_over() {
+    let spoilt = Undecodable {
+        uid: "ledger".to_owned(),
+        generation: None,
+        error: "no".to_owned(),
+    };
+    let stored = Stored {
+        ledger: None,
+        undecodable: Some(&spoilt),
+    };
+    let write = due(&with_hours("u"), stored, &report(90, 1), at(1));
+    let Some(Write::Patch(patch)) = write else {
+        panic!("{write:?}");
+    };
+    assert_eq!(patch["metadata"]["uid"], "ledger");
+    assert_eq!(patch["metadata"]["ownerReferences"][0]["uid"], "u");
+    assert_eq!(patch["spec"]["entries"][0]["gpuSeconds"], "90");
+}
+
+#[test]
+fn ledger_of_many_holders_has_one_entry_for_each() {
+    let mut report = LimitsReport::default();
+    for user in 0..200 {
+        let limit = LimitId {
+            policy: "p".to_owned(),
+            holder: Holder::Requester(format!("user-{user:03}")),
+            what: What::GpuHours,
+        };
+        let parts = (0..48).map(|part| Burnt {
+            start: START + part * 3600,
+            gpu_seconds: 10,
+        });
+        report.burnt.insert(limit, (START, parts.collect()));
+    }
+    let spec = spec("p", &report, at(0));
+    assert_eq!(spec.entries.len(), 200);
+    let last = Time(at(47 * 3600));
+    assert!(spec.entries.iter().all(|e| e.start == last));
+    assert!(spec.entries.iter().all(|e| e.gpu_seconds.as_str() == "480"));
+}

@@ -1,0 +1,513 @@
+//! Status of QuotaPolicies: whether they take effect, and the usage of their holders. Changes are
+//! collected, as for queues. Burnt GPU-hours are in the ledgers.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::jiff::Timestamp;
+use kube::core::PartialObjectMeta;
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+use tracing::{debug, warn};
+use trellis_api::quantity::Amount;
+use trellis_api::quota_policy::{QuotaHolder, QuotaPolicyStatus, QuotaUse};
+use trellis_api::{Quantity, QuotaPolicy, Reason, names};
+use trellis_policies::quota::{LimitId, What};
+
+use super::ledger::{self, BURNT_EVERY};
+use trellis_cache::Cache;
+use trellis_cache::watch::Undecodable;
+use trellis_dispatch::Feed;
+use trellis_dispatch::commands::{Commands, WriteError};
+use trellis_dispatch::context::Context;
+use trellis_gang::conditions::Said;
+use trellis_gang::engine;
+use trellis_gang::key::Key;
+use trellis_gang::patch;
+use trellis_gang::quota::hours::HOUR;
+use trellis_gang::quota::{LimitsReport, base_units};
+
+/// Time between two rounds.
+const EVERY: Duration = Duration::from_secs(2);
+/// Holders that the status names at most.
+const TOLD: usize = 20;
+
+/// Writes the status of QuotaPolicies, and their ledgers, until the process ends.
+pub async fn keep_quota_status(context: Arc<Context>, commands: Commands) {
+    context.cache.synced().await;
+    // Objects that do not decode and whose status says so.
+    let mut told: BTreeMap<String, Undecodable> = BTreeMap::new();
+    // When each status was last written.
+    let mut written: BTreeMap<String, Timestamp> = BTreeMap::new();
+    loop {
+        tokio::time::sleep(EVERY).await;
+        if context.cache.quotas.objects.is_empty()
+            && context.cache.quotas.unreadable.read().is_empty()
+        {
+            continue;
+        }
+        let (answer, report) = oneshot::channel();
+        context.tell(Feed::AskLimits(answer));
+        let Ok(report) = report.await else { continue };
+        let report = Arc::new(report);
+        context.cache.quotas.stand(report.clone());
+        let unreadable = context.cache.quotas.unreadable.read().clone();
+        for (name, object) in &unreadable {
+            if told.get(name) != Some(object) && refuse(&commands, name, object).await {
+                told.insert(name.clone(), object.clone());
+            }
+        }
+        told.retain(|name, _| unreadable.contains_key(name));
+        let objects = context.cache.quotas.objects.all();
+        let is_there = |name: &str| context.cache.quotas.get(name).is_some();
+        written.retain(|name, _| is_there(name));
+        for object in objects {
+            let policy = object.metadata.name.clone().unwrap_or_default();
+            let (_, policies) = context.cache.quotas.active();
+            let unusable = policies.unusable().iter().find(|(of, _)| *of == policy);
+            let fault = unusable.map(|(_, why)| why.to_string());
+            if fault.is_none() {
+                let kept = ledger::keep(&context.cache, &commands, &object, &report).await;
+                note(kept, &policy, "its ledger was not written");
+            }
+            let faults = Faults {
+                spec: fault,
+                flavor: without_flavor(&object, |flavor| context.cache.has_flavor(flavor)),
+            };
+            let now = Timestamp::now();
+            let before = written.get(&policy).copied();
+            if let Some(patch) = patch_of(&policy, &object, faults, &report, (before, now)) {
+                let answer = write(&context.cache, &commands, &policy, &patch).await;
+                if answer.is_ok() {
+                    written.insert(policy.clone(), now);
+                }
+                note(answer, &policy, "its status was not written");
+            }
+        }
+    }
+}
+
+/// Faults of a policy that do not depend on its usage.
+#[derive(Default)]
+struct Faults {
+    /// Why the policy cannot be used at all.
+    spec: Option<String>,
+    /// The first limit of a flavor that does not exist.
+    flavor: Option<String>,
+}
+
+/// The limits of a policy that name a flavor that does not exist: their places in
+/// `spec.limits.resources`, and the flavors.
+pub fn missing_flavors(
+    policy: &QuotaPolicy,
+    exists: impl Fn(&str) -> bool,
+) -> impl Iterator<Item = (usize, &str)> {
+    let limits = policy.spec.limits.resources.iter().enumerate();
+    let named = limits.filter_map(|(at, limit)| Some((at, limit.flavor.as_deref()?)));
+    named.filter(move |(_, flavor)| !exists(flavor))
+}
+
+/// The fault of the first limit of a policy that names a flavor that does not exist.
+fn without_flavor(object: &QuotaPolicy, exists: impl Fn(&str) -> bool) -> Option<String> {
+    let (at, flavor) = missing_flavors(object, exists).next()?;
+    Some(format!(
+        "spec.limits.resources[{at}] limits nothing: there is no ResourceFlavor {flavor:?}; create it, or correct the name"
+    ))
+}
+
+/// Logs a write that did not succeed.
+fn note(answer: Result<(), WriteError>, policy: &str, what: &str) {
+    match answer {
+        // The watch brings the newer version before the next round.
+        Ok(())
+        | Err(WriteError::Conflict(_) | WriteError::NotFound(_) | WriteError::AlreadyExists(_)) => {
+        }
+        Err(WriteError::Transient(error) | WriteError::Unanswered(error)) => {
+            debug!(policy, %error, "{what}");
+        }
+        Err(error) => warn!(policy, %error, "{what}"),
+    }
+}
+
+/// Writes to the status of an object that it does not decode. True if this need not be repeated.
+async fn refuse(commands: &Commands, name: &str, object: &Undecodable) -> bool {
+    let message = format!("it cannot be read: {}", object.error);
+    let conditions = conditions(None, Some(message), None, &[], Timestamp::now());
+    let patch = json!({"metadata": {"uid": object.uid}, "status": {"conditions": conditions}});
+    let written: Result<PartialObjectMeta<QuotaPolicy>, WriteError> = commands
+        .patch_cluster_status(name, names::STATUS_MANAGER, &patch)
+        .await;
+    // The API server refuses the status if the stored spec breaks a newer rule.
+    matches!(written, Ok(_) | Err(WriteError::Refused { .. }))
+}
+
+async fn write(
+    cache: &Cache,
+    commands: &Commands,
+    name: &str,
+    patch: &Value,
+) -> Result<(), WriteError> {
+    let written: QuotaPolicy = commands
+        .patch_cluster_status(name, names::STATUS_MANAGER, patch)
+        .await?;
+    cache.quotas.objects.answered(Key::new("", name), written);
+    Ok(())
+}
+
+/// The patch of an object's status. None: nothing has changed, or only GPU-hours have and the last
+/// write is recent.
+fn patch_of(
+    name: &str,
+    object: &QuotaPolicy,
+    faults: Faults,
+    report: &LimitsReport,
+    (written, now): (Option<Timestamp>, Timestamp),
+) -> Option<Value> {
+    let before = object.status.clone().unwrap_or_default();
+    let after = status(name, object, faults, report, now);
+    let is_recent = written.is_some_and(|at| now.duration_since(at) < BURNT_EVERY);
+    let is_news = match is_recent {
+        true => without_hours(&before) != without_hours(&after),
+        false => before != after,
+    };
+    is_news.then(|| {
+        json!({
+            "metadata": {
+                "uid": object.metadata.uid,
+                "resourceVersion": object.metadata.resource_version,
+            },
+            "status": patch::between(&before, &after),
+        })
+    })
+}
+
+/// The status without burnt hours, which change all the time and alone are no reason to write.
+fn without_hours(status: &QuotaPolicyStatus) -> QuotaPolicyStatus {
+    let mut status = status.clone();
+    status.gpu_hours_left = None;
+    let hours = What::GpuHours.to_string();
+    for holder in &mut status.holders {
+        let uses = holder.uses.iter_mut().filter(|u| u.limit == hours);
+        uses.for_each(|u| u.used = Quantity::from_units(0));
+    }
+    status
+}
+
+fn status(
+    name: &str,
+    object: &QuotaPolicy,
+    faults: Faults,
+    report: &LimitsReport,
+    now: Timestamp,
+) -> QuotaPolicyStatus {
+    let before = object.status.iter().flat_map(|s| &s.conditions);
+    let before: Vec<Condition> = before.cloned().collect();
+    let mut holders: BTreeMap<Option<&str>, Vec<Use>> = BTreeMap::new();
+    for (limit, (used, max)) in report.lines.iter().filter(|(l, _)| l.policy == name) {
+        let holder = limit.holder.requester();
+        let uses = holders.entry(holder).or_default();
+        uses.push(Use::of(limit, *used, *max, report));
+    }
+    let count = |n: usize| i64::try_from(n).ok();
+    let full = holders
+        .values()
+        .filter(|uses| uses.iter().any(Use::is_full));
+    let full = full.count();
+    let all = holders.len();
+    let mut holders: Vec<_> = holders.into_iter().collect();
+    holders.sort_by_key(|(_, uses)| Reverse(uses.iter().map(Use::percent).max()));
+    holders.truncate(TOLD);
+    QuotaPolicyStatus {
+        observed_generation: object.metadata.generation,
+        holders: holders
+            .into_iter()
+            .map(|(requester, uses)| QuotaHolder {
+                requester: requester.map(str::to_owned),
+                uses: uses.into_iter().map(|u| u.told).collect(),
+            })
+            .collect(),
+        holder_count: count(all),
+        full_count: count(full),
+        gpu_hours_left: hours_left(name, report),
+        conditions: conditions(
+            object.metadata.generation,
+            faults.spec,
+            degraded(name, faults.flavor, report),
+            &before,
+            now,
+        ),
+    }
+}
+
+/// Why limits of a policy count wrongly: its ledger cannot be read, the account of a limit differs
+/// from a recount, or a limit names a flavor that does not exist.
+fn degraded(
+    name: &str,
+    missing_flavor: Option<String>,
+    report: &LimitsReport,
+) -> Option<(Reason, String)> {
+    if let Some(why) = report.unreadable_ledgers.get(name) {
+        let message = format!(
+            "QuotaLedger {name:?} cannot be read ({why}): no job that needs GPUs starts; correct it, or delete it to begin with nothing burnt"
+        );
+        return Some((Reason::LedgerUnreadable, message));
+    }
+    if let Some(limit) = report.wrong.iter().find(|limit| limit.policy == name) {
+        let message = format!(
+            "{limit}: what is held of it is not what is counted anew; the operator's log has it too"
+        );
+        return Some((Reason::LedgerMismatch, message));
+    }
+    missing_flavor.map(|message| (Reason::FlavorNotFound, message))
+}
+
+/// Whole GPU-hours that are left to the holder with the least. None: they are not limited.
+fn hours_left(name: &str, report: &LimitsReport) -> Option<Quantity> {
+    if report.unreadable_ledgers.contains_key(name) {
+        return Some(whole(0));
+    }
+    let is_hours = |limit: &LimitId| limit.policy == name && limit.what == What::GpuHours;
+    let lines = report.lines.iter().filter(|(limit, _)| is_hours(limit));
+    let left = lines.map(|(limit, (_, max))| {
+        let most = i128::from(base_units(&limit.what, *max)).saturating_mul(HOUR);
+        let left = most.saturating_sub(report.burnt_seconds(limit)).max(0);
+        left.checked_div(HOUR).unwrap_or_default()
+    });
+    left.min().map(whole)
+}
+
+/// Usage of one limit by one holder.
+struct Use {
+    used: i128,
+    most: i128,
+    told: QuotaUse,
+}
+
+impl Use {
+    fn of(limit: &LimitId, used: i128, max: Amount, report: &LimitsReport) -> Self {
+        let used = match &limit.what {
+            What::GpuHours => {
+                let burnt = report.burnt_seconds(limit);
+                burnt.checked_div(HOUR).unwrap_or_default()
+            }
+            _ => used,
+        };
+        let most = i128::from(base_units(&limit.what, max));
+        let shown = |amount| match &limit.what {
+            What::Resource { resource, .. } => engine::quantity(resource, amount),
+            _ => whole(amount),
+        };
+        Self {
+            used,
+            most,
+            told: QuotaUse {
+                limit: limit.what.to_string(),
+                used: shown(used),
+                max: shown(most),
+            },
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.used >= self.most
+    }
+
+    /// Usage in percent. 100 if the limit is zero.
+    fn percent(&self) -> i128 {
+        let hundredths = self.used.saturating_mul(100);
+        hundredths.checked_div(self.most).unwrap_or(100)
+    }
+}
+
+fn whole(number: i128) -> Quantity {
+    Quantity::from_units(i64::try_from(number).unwrap_or(i64::MAX))
+}
+
+/// Message for a policy that cannot be used.
+#[must_use]
+pub fn takes_no_effect(fault: &str) -> String {
+    format!("the limits do not take effect, and until they do no job starts: {fault}")
+}
+
+fn conditions(
+    generation: Option<i64>,
+    fault: Option<String>,
+    degraded: Option<(Reason, String)>,
+    before: &[Condition],
+    now: Timestamp,
+) -> Vec<Condition> {
+    let active = fault.is_none();
+    let is_degraded = degraded.is_some();
+    let (reason, message) = match (fault, degraded) {
+        // Without any effect the policy is worse off than with a wrong count.
+        (Some(fault), _) => (Reason::InvalidSpec, takes_no_effect(&fault)),
+        (None, Some(degraded)) => degraded,
+        (None, None) => (Reason::Accepted, "the limits take effect".to_owned()),
+    };
+    let said = Said {
+        generation,
+        reason,
+        message,
+        before,
+        now,
+    };
+    said.conditions(&[
+        ("Active", active),
+        ("Degraded", is_degraded),
+        ("Ready", active),
+        ("Reconciling", false),
+        ("Stalled", !active),
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use trellis_api::quota_policy::ResourceLimit;
+    use trellis_policies::quota::{Burnt, Holder};
+
+    use super::*;
+
+    fn policy() -> QuotaPolicy {
+        serde_json::from_value(json!({
+            "apiVersion": "trellis.dev/v1alpha1", "kind": "QuotaPolicy",
+            "metadata": {"name": "p", "uid": "u", "resourceVersion": "1"},
+            "spec": {"subject": {}, "limits": {"gpuHours": {"limit": 100, "windowHours": 48}}},
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn ledger_that_cannot_be_read_degrades_the_policy_and_leaves_no_hours() {
+        let mut report = LimitsReport::default();
+        let why = "spec.entries[0].gpuSeconds is negative".to_owned();
+        report.unreadable_ledgers.insert("p".to_owned(), why);
+        let status = status(
+            "p",
+            &policy(),
+            Faults::default(),
+            &report,
+            Timestamp::UNIX_EPOCH,
+        );
+        assert_eq!(status.gpu_hours_left, Some(whole(0)));
+        let of = |type_: &str| status.conditions.iter().find(|c| c.type_ == type_).unwrap();
+        let degraded = of("Degraded");
+        assert_eq!(
+            (degraded.status.as_str(), degraded.reason.as_str()),
+            ("True", "LedgerUnreadable")
+        );
+        assert!(
+            degraded
+                .message
+                .contains("QuotaLedger \"p\" cannot be read (spec.entries[0]")
+        );
+        assert_eq!(of("Active").status, "True");
+    }
+
+    #[test]
+    fn limit_of_a_flavor_that_does_not_exist_degrades_the_policy() {
+        let mut object = policy();
+        let limit = |flavor: Option<&str>| ResourceLimit {
+            resource: "cpu".to_owned(),
+            flavor: flavor.map(str::to_owned),
+            ..ResourceLimit::default()
+        };
+        object.spec.limits.resources = vec![limit(None), limit(Some("a100")), limit(Some("h10"))];
+        let degraded = |flavors: &[&str]| {
+            let faults = Faults {
+                spec: None,
+                flavor: without_flavor(&object, |flavor| flavors.contains(&flavor)),
+            };
+            let report = LimitsReport::default();
+            let status = status("p", &object, faults, &report, Timestamp::UNIX_EPOCH);
+            let mut conditions = status.conditions.into_iter();
+            let degraded = conditions.find(|c| c.type_ == "Degraded").unwrap();
+            (degraded.status, degraded.reason, degraded.message)
+        };
+        let of_a_typo = degraded(&["a100"]);
+        assert_eq!(
+            (of_a_typo.0.as_str(), of_a_typo.1.as_str()),
+            ("True", "FlavorNotFound")
+        );
+        assert_eq!(
+            of_a_typo.2,
+            "spec.limits.resources[2] limits nothing: there is no ResourceFlavor \"h10\"; create it, or correct the name"
+        );
+        assert_eq!(degraded(&["a100", "h10"]).0, "False");
+        // A policy that cannot be used at all says so first.
+        let faults = Faults {
+            spec: Some("no".to_owned()),
+            flavor: without_flavor(&object, |_| false),
+        };
+        let report = LimitsReport::default();
+        let status = status("p", &object, faults, &report, Timestamp::UNIX_EPOCH);
+        assert!(status.conditions.iter().all(|c| c.reason == "InvalidSpec"));
+    }
+
+    #[test]
+    fn gpu_hours_alone_are_written_once_a_minute_and_other_news_at_once() {
+        let limit = LimitId {
+            policy: "p".to_owned(),
+            holder: Holder::Subject,
+            what: What::GpuHours,
+        };
+        let report = |hours: i128| {
+            let mut report = LimitsReport::default();
+            let hundred = Quantity::new("100").amount().unwrap();
+            report.lines.insert(limit.clone(), (0, hundred));
+            let part = Burnt {
+                start: 0,
+                gpu_seconds: hours * HOUR,
+            };
+            report.burnt.insert(limit.clone(), (0, vec![part]));
+            report
+        };
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let mut object = policy();
+        object.status = Some(status("p", &object, Faults::default(), &report(1), at(0)));
+        let patch = |hours, fault: Option<&str>, second| {
+            let times = (Some(at(0)), at(second));
+            let faults = Faults {
+                spec: fault.map(str::to_owned),
+                flavor: None,
+            };
+            patch_of("p", &object, faults, &report(hours), times)
+        };
+        assert_eq!(patch(1, None, 600), None);
+        assert_eq!(patch(2, None, 59), None);
+        let patched = patch(2, None, 60).unwrap();
+        assert_eq!(patched["status"]["gpuHoursLeft"], "98");
+        assert_eq!(
+            patched["metadata"],
+            json!({"uid": "u", "resourceVersion": "1"})
+        );
+        assert!(patch(1, Some("no"), 1).is_some());
+    }
+
+    #[test]
+    fn hours_that_are_left_are_those_of_the_holder_that_has_least_and_never_rounded_up() {
+        let of = |policy: &str, user: &str| LimitId {
+            policy: policy.to_owned(),
+            holder: Holder::Requester(user.to_owned()),
+            what: What::GpuHours,
+        };
+        let hundred = Quantity::new("100").amount().unwrap();
+        let mut report = LimitsReport::default();
+        for (limit, gpu_seconds) in [
+            (of("a", "ada"), 3_600),
+            (of("a", "bob"), 90 * 3_600 + 1),
+            (of("b", "ada"), 500 * 3_600),
+        ] {
+            report.lines.insert(limit.clone(), (0, hundred));
+            let parts = [(0, gpu_seconds - 1), (3_600, 1)];
+            let parts = parts.map(|(start, gpu_seconds)| Burnt { start, gpu_seconds });
+            report.burnt.insert(limit, (7_200, parts.to_vec()));
+        }
+        let left = |policy| hours_left(policy, &report).map(|left| left.as_str().to_owned());
+        assert_eq!(left("a").as_deref(), Some("9"));
+        assert_eq!(left("b").as_deref(), Some("0"));
+        assert_eq!(left("c"), None);
+    }
+}

@@ -1,0 +1,44 @@
+//! Checks that the Secrets of a job that come from an external store exist. Only the status of each
+//! ExternalSecret is read, never a Secret.
+
+use trellis_api::{Reason, names};
+use trellis_compiler::CompiledJob;
+
+use trellis_cache::Cache;
+use trellis_dispatch::is_owned;
+use trellis_gang::Held;
+use trellis_gang::key::Key;
+
+/// Message for a cluster without the kind ExternalSecret.
+const NOT_INSTALLED: &str = "the cluster does not know ExternalSecret (external-secrets.io/v1): \
+     install External Secrets Operator, or name a Secret that is there";
+
+/// Why the job's first missing Secret is missing. None: all exist.
+pub(super) fn missing(cache: &Cache, job: &Key, compiled: &CompiledJob) -> Option<Held> {
+    let secrets = compiled.job().spec().secrets.iter().enumerate();
+    let mut stored = secrets.filter(|(_, secret)| secret.store.is_some());
+    let message = stored.find_map(|(at, secret)| {
+        if !cache.external_secrets.is_known() {
+            return Some(format!("spec.secrets[{at}].store: {NOT_INSTALLED}"));
+        }
+        let name = names::external_secret(&job.name, &secret.name);
+        let problem = problem(
+            cache,
+            &Key::new(&job.namespace, &name),
+            compiled.job().uid(),
+        )?;
+        Some(format!(
+            "spec.secrets[{at}]: ExternalSecret {name:?} is not ready: {problem}"
+        ))
+    })?;
+    Some(Held::waits(Reason::SecretNotReady, message))
+}
+
+/// Why an ExternalSecret of the job of that uid is not ready. None: it is ready.
+pub(super) fn problem(cache: &Cache, key: &Key, uid: &str) -> Option<String> {
+    let object = cache.external_secrets.objects.get(key);
+    match object.filter(|object| is_owned(object.as_ref(), uid)) {
+        Some(object) => object.problem(),
+        None => Some("it is not there yet".to_owned()),
+    }
+}

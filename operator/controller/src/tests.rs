@@ -1,0 +1,85 @@
+use kube::core::ObjectMeta;
+use serde_json::json;
+use trellis_api::TrainingJob;
+
+use super::*;
+use trellis_dispatch::leader::Leadership;
+use trellis_dispatch::written::Written;
+
+/// A controller whose API server does not answer.
+fn controller() -> Controller {
+    let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
+    let client = Client::try_from(nowhere).unwrap();
+    let commands = Commands::new(client.clone(), Leadership::of_a_test());
+    let (context, _) = Context::new();
+    Controller::new(context, commands, client, Settings::default())
+}
+
+fn job(version: &str, status: serde_json::Value) -> TrainingJob {
+    let mut job: TrainingJob = serde_json::from_value(json!({
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
+        "metadata": {},
+        "spec": {"taskGroups": [{"name": "worker", "gpus": 8, "image": "train:1",
+            "resources": {"limits": {"cpu": "96", "memory": "1Ti"}}}]},
+        "status": status,
+    }))
+    .unwrap();
+    job.metadata = ObjectMeta {
+        name: Some("j".to_owned()),
+        namespace: Some("ns".to_owned()),
+        uid: Some("uid".to_owned()),
+        resource_version: Some(version.to_owned()),
+        ..ObjectMeta::default()
+    };
+    job
+}
+
+#[tokio::test]
+async fn nothing_is_kept_of_a_job_that_has_ended() {
+    let controller = controller();
+    let key = Key::new("ns", "j");
+    let refused = json!({"phase": "Restarting", "reason": "KubeletRefused", "lastFailure": {
+        "pod": "j-worker-0", "node": "n", "reason": "OutOfcpu", "attempt": 1,
+        "time": "2026-01-01T00:00:00Z",
+    }});
+    controller
+        .context
+        .cache
+        .jobs
+        .observed(key.clone(), job("1", refused));
+    // The job is built on another thread, and reconciled again afterwards.
+    assert!(controller.reconcile(&key).await.unwrap().is_none());
+    assert_eq!(controller.context.work.next().await, key);
+    assert!(controller.builds.knows(&key));
+    controller.reconcile(&key).await.unwrap_err();
+    assert!(controller.counted.lock().contains_key(&key));
+    let ended = json!({"phase": "Complete", "completionTime": Timestamp::now().to_string()});
+    controller
+        .context
+        .cache
+        .jobs
+        .observed(key.clone(), job("2", ended));
+    assert!(controller.reconcile(&key).await.unwrap().is_some());
+    assert!(!controller.builds.knows(&key));
+    assert!(controller.counted.lock().is_empty());
+}
+
+/// The log line that on-call engineers search for.
+#[tokio::test(start_paused = true)]
+async fn a_look_that_does_not_end_is_told_of_again_and_again() {
+    let (written, _guard) = Written::begin();
+    let controller = controller();
+    let key = Key::new("ns", "j");
+    let takes = |takes| controller.patiently(&key, tokio::time::sleep(takes));
+    takes(LONG - Duration::from_millis(1)).await;
+    assert_eq!(written.lines(), Vec::<String>::new());
+    takes(LONG * 5 / 2).await;
+    let told = written.lines();
+    for (line, took) in told.iter().zip(["30s", "60s"]) {
+        assert!(line.contains(" WARN "), "{line}");
+        assert!(line.contains("still being reconciled job=ns/j"), "{line}");
+        let last = line.rsplit_once("took=").unwrap().1;
+        assert!(last.starts_with(took.trim_end_matches('s')), "{line}");
+    }
+    assert_eq!(told.len(), 2, "{told:?}");
+}

@@ -1,0 +1,199 @@
+//! A TrainingJob that does not decode: its user is informed, and nothing else is done. A newer
+//! version may have written its status, so the status is read as raw JSON and kept.
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::jiff::Timestamp;
+use kube::Resource;
+use kube::api::ObjectMeta;
+use kube::core::PartialObjectMeta;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use trellis_api::condition::{ConditionType, Verdict};
+use trellis_api::job::{JobPhase, TrainingJobStatus};
+use trellis_api::{Reason, TrainingJob, fact, names};
+
+use super::Controller;
+use trellis_cache::watch::Undecodable;
+use trellis_dispatch::commands::WriteError;
+use trellis_gang::key::Key;
+
+/// Message for such an object.
+pub fn does_not_decode(error: &impl std::fmt::Display) -> String {
+    format!("the object does not decode: {error}")
+}
+
+/// A TrainingJob whose spec is not decoded.
+#[derive(Resource, Deserialize, Clone, Debug)]
+#[resource(inherit = "TrainingJob")]
+struct RawJob {
+    metadata: ObjectMeta,
+    #[serde(default)]
+    status: Value,
+}
+
+impl Controller {
+    /// Reports that a job does not decode, once for each change of it: by an event, because the API
+    /// server refuses the status if the stored spec breaks a newer rule, and by its status.
+    pub(super) async fn refuse_undecodable(
+        &self,
+        key: &Key,
+        job: Undecodable,
+    ) -> Result<(), WriteError> {
+        if self.refused.lock().get(key) == Some(&job) {
+            return Ok(());
+        }
+        let raw: Option<RawJob> = self.commands.get(&key.namespace, &key.name).await?;
+        let Some(raw) = raw.filter(|raw| raw.metadata.uid.as_ref() == Some(&job.uid)) else {
+            return Ok(());
+        };
+        let planned = self
+            .context
+            .cache
+            .pod_groups
+            .get(key)
+            .is_some_and(|g| g.status.as_ref().is_some_and(|s| s.plan.is_some()));
+        let message = does_not_decode(&job.error);
+        let said = what_to_say(
+            &raw.status,
+            planned,
+            &message,
+            job.generation,
+            Timestamp::now(),
+        );
+        if let Some(status) = said {
+            let patch = json!({
+                "metadata": {"uid": job.uid, "resourceVersion": raw.metadata.resource_version},
+                "status": status,
+            });
+            let written: Result<PartialObjectMeta<TrainingJob>, WriteError> = self
+                .commands
+                .patch_status(&key.namespace, &key.name, names::STATUS_MANAGER, &patch)
+                .await;
+            match written {
+                Ok(_) | Err(WriteError::Refused { .. }) => {}
+                Err(WriteError::NotFound(_)) => return Ok(()),
+                Err(error) => return Err(error),
+            }
+            let about = ObjectReference {
+                api_version: Some("trellis.dev/v1alpha1".to_owned()),
+                kind: Some("TrainingJob".to_owned()),
+                namespace: Some(key.namespace.to_string()),
+                name: Some(key.name.to_string()),
+                uid: Some(job.uid.clone()),
+                ..ObjectReference::default()
+            };
+            let chapter = TrainingJobStatus {
+                message: Some(message),
+                ..TrainingJobStatus::default()
+            };
+            self.story
+                .tell(about, JobPhase::Refused, Reason::InvalidSpec, &chapter);
+        }
+        self.refused.lock().insert(key.clone(), job);
+        Ok(())
+    }
+}
+
+/// The merge patch for the status of a job that does not decode. None: it has ended, and is not
+/// judged again. If it has had a place, or is being placed, only the condition changes, because it
+/// continues with its phase, counters and times once it decodes again.
+fn what_to_say(
+    status: &Value,
+    planned: bool,
+    message: &str,
+    generation: Option<i64>,
+    now: Timestamp,
+) -> Option<Value> {
+    let is_set = |field: &str| status.get(field).is_some_and(|v| !v.is_null());
+    let phase = status.get("phase").and_then(Value::as_str).unwrap_or("");
+    let phase = JobPhase::ALL.iter().find(|known| known.as_str() == phase);
+    if is_set("completionTime") || phase.is_some_and(|p| p.is_terminal()) {
+        return None;
+    }
+    let verdict = Verdict {
+        phase: JobPhase::Refused,
+        reason: Reason::InvalidSpec,
+        message: message.to_owned(),
+        quota_reserved: false,
+        scheduled: false,
+    };
+    let before = status.get("conditions").cloned().unwrap_or_default();
+    let before: Vec<Condition> = serde_json::from_value(before).unwrap_or_default();
+    let conditions = verdict.conditions(generation, &Time(now), &before);
+    if !planned && !is_set("admittedTime") {
+        let status = TrainingJobStatus {
+            phase: Some(verdict.phase),
+            reason: Some(verdict.reason),
+            message: Some(fact(&verdict.message)),
+            conditions,
+            ..TrainingJobStatus::default()
+        };
+        return serde_json::to_value(status).ok();
+    }
+    let accepted = ConditionType::Accepted.as_str();
+    let accepted = conditions.into_iter().find(|c| c.type_ == accepted)?;
+    let mut all = status
+        .get("conditions")
+        .and_then(Value::as_array)
+        .cloned()
+        .unwrap_or_default();
+    all.retain(|c| c.get("type").and_then(Value::as_str) != Some(&accepted.type_));
+    all.push(serde_json::to_value(accepted).ok()?);
+    Some(json!({"conditions": all}))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(status: Value, planned: bool) -> Option<Value> {
+        what_to_say(&status, planned, "no", Some(2), Timestamp::UNIX_EPOCH)
+    }
+
+    #[test]
+    fn a_job_that_never_had_a_place_is_refused() {
+        for status in [Value::Null, json!({}), json!({"phase": "Queued"})] {
+            let said = said(status, false).unwrap();
+            assert_eq!(
+                (&said["phase"], &said["reason"]),
+                (&json!("Refused"), &json!("InvalidSpec"))
+            );
+            assert_eq!(said["conditions"].as_array().unwrap().len(), 10);
+        }
+    }
+
+    #[test]
+    fn an_ended_job_is_not_judged_again() {
+        for status in [
+            json!({"phase": "Complete"}),
+            json!({"phase": "Failed"}),
+            json!({"phase": "Cancelled", "completionTime": "2026-01-01T00:00:00Z"}),
+        ] {
+            assert_eq!(said(status.clone(), true), None, "{status}");
+            assert_eq!(said(status.clone(), false), None, "{status}");
+        }
+    }
+
+    #[test]
+    fn of_a_placed_job_one_condition_changes() {
+        let running = json!({"type": "Running", "status": "True"});
+        let accepted = json!({"type": "Accepted", "status": "True"});
+        let status = json!({
+            "phase": "Running", "attempt": 3, "admittedTime": "2026-01-01T00:00:00Z",
+            "conditions": [accepted, running],
+        });
+        let one = said(status.clone(), false).unwrap();
+        assert_eq!(
+            one.as_object().unwrap().keys().collect::<Vec<_>>(),
+            ["conditions"]
+        );
+        assert_eq!(one["conditions"][0], running);
+        assert_eq!(one["conditions"][1]["type"], "Accepted");
+        assert_eq!(one["conditions"][1]["status"], "False");
+        assert_eq!(one["conditions"][1]["message"], "no");
+        // Being placed for the first time: so far only the journal says it.
+        let first = said(json!({"phase": "Queued"}), true).unwrap();
+        assert_eq!(first.get("phase"), None);
+    }
+}

@@ -1,0 +1,450 @@
+//! All writes of the operator but those to the Lease (`leader`), from which leadership comes.
+//! Before each write the leadership is checked, writes in flight are limited, and errors are
+//! classified by what to do about them.
+
+mod error;
+mod external;
+mod limiter;
+mod remove;
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::api::{GetParams, ListParams, Patch, PatchParams, PostParams};
+use kube::core::{ClusterResourceScope, NamespaceResourceScope, Request as KubeRequest};
+use kube::runtime::events::{Event, Recorder};
+use kube::{Client, Resource};
+use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
+
+use crate::Counts;
+use crate::leader::{Leadership, NotLeading};
+use crate::span;
+use trellis_cache::watch;
+use trellis_gang::epoch::Epoch;
+
+pub use error::WriteError;
+use limiter::{Limiter, Turn};
+pub use remove::{Deletion, Eviction};
+
+/// Writes to the API server, for as long as this replica leads.
+#[derive(Clone)]
+pub struct Commands {
+    client: Client,
+    leadership: Leadership,
+    limiter: Arc<Limiter>,
+    turn: Turn,
+    /// Cancels writes that still wait for a permit.
+    stop: Option<CancellationToken>,
+    /// Metrics of write results.
+    counts: Counts,
+}
+
+impl Commands {
+    /// Commands of a leader.
+    #[must_use]
+    pub fn new(client: Client, leadership: Leadership) -> Self {
+        Self {
+            client,
+            leadership,
+            limiter: Arc::new(Limiter::default()),
+            turn: Turn::InOrder,
+            stop: None,
+            counts: Counts::default(),
+        }
+    }
+
+    /// The same commands, with their writes counted in `counts`.
+    #[must_use]
+    pub fn counting(self, counts: Counts) -> Self {
+        Self { counts, ..self }
+    }
+
+    /// Writes in flight, and how many may be.
+    #[must_use]
+    pub fn in_flight(&self) -> (usize, usize) {
+        self.limiter.standing()
+    }
+
+    /// The same commands, for writes that are dropped if `stop` is cancelled before their turn.
+    /// Writes already in flight are waited for.
+    #[must_use]
+    pub fn unless(&self, stop: &CancellationToken) -> Self {
+        Self {
+            stop: Some(stop.clone()),
+            ..self.clone()
+        }
+    }
+
+    /// The same commands, for reports on work that is done. While gangs wait for their pods, a
+    /// report waits until their writes are through, some seconds at most: GPUs are idle until a pod
+    /// exists, but never until an event does.
+    #[must_use]
+    pub fn after_others(&self) -> Self {
+        self.after_others_since(Instant::now())
+    }
+
+    /// The same, for a report that has waited since then.
+    #[must_use]
+    pub fn after_others_since(&self, since: Instant) -> Self {
+        let waited = since.elapsed();
+        Self {
+            turn: Turn::AfterOthers { waited },
+            ..self.clone()
+        }
+    }
+
+    /// The same commands, for writes that `stop` does not cancel.
+    #[must_use]
+    pub fn in_any_case(&self) -> Self {
+        Self {
+            stop: None,
+            ..self.clone()
+        }
+    }
+
+    /// The epoch of this leader.
+    ///
+    /// # Errors
+    /// If this replica does not lead.
+    pub fn epoch(&self) -> Result<Epoch, NotLeading> {
+        self.leadership.check()
+    }
+
+    /// Raises the epoch above one that was seen in a journal.
+    pub async fn lead_above(&self, seen: Epoch) {
+        self.leadership.raise_above(seen).await;
+    }
+
+    /// Runs one write to a namespace under the limit. The write fails if this replica does not lead
+    /// when its turn comes, or loses the lease meanwhile.
+    async fn write<T>(
+        &self,
+        namespace: &str,
+        request: impl Future<Output = kube::Result<T>>,
+    ) -> Result<T, WriteError> {
+        self.write_as(Effect::Lasting, namespace, request).await
+    }
+
+    async fn write_as<T>(
+        &self,
+        effect: Effect,
+        namespace: &str,
+        request: impl Future<Output = kube::Result<T>>,
+    ) -> Result<T, WriteError> {
+        let write = self.in_turn(effect, namespace, request);
+        write.instrument(span!("write", namespace)).await
+    }
+
+    async fn in_turn<T>(
+        &self,
+        effect: Effect,
+        namespace: &str,
+        request: impl Future<Output = kube::Result<T>>,
+    ) -> Result<T, WriteError> {
+        let permit = self.limiter.acquire(self.turn, namespace);
+        let permit = match &self.stop {
+            None => permit.await,
+            Some(stop) => tokio::select! {
+                biased;
+                () = stop.cancelled() => return Err(WriteError::NotWanted),
+                permit = permit => permit,
+            },
+        };
+        self.leadership.check()?;
+        let time = self.leadership.request_time();
+        let began = Instant::now();
+        let result = tokio::select! {
+            biased;
+            result = request => result.map_err(WriteError::from),
+            () = self.leadership.lost() => {
+                Err(WriteError::Unanswered("the lease was lost before an answer came".to_owned()))
+            }
+            () = tokio::time::sleep(time) => {
+                Err(WriteError::Unanswered(format!("no answer came within {time:?}")))
+            }
+        };
+        // A dry run without an answer may hang in a webhook: it says nothing about the API server.
+        let pushed_back = match &result {
+            Err(WriteError::Unanswered(_)) if effect == Effect::None => false,
+            Err(error) => error.is_push_back(),
+            Ok(_) => false,
+        };
+        permit.report(pushed_back);
+        // Dry runs are not counted: admission may refuse a user's pod, and nothing is written.
+        if effect == Effect::Lasting {
+            let outcome = result.as_ref().map(|_| ());
+            self.counts.wrote(outcome, began.elapsed());
+        }
+        result
+    }
+
+    /// Creates an object. The answer is decoded as `A`, which may be slimmer than what is sent.
+    ///
+    /// # Errors
+    /// As [`WriteError`] tells.
+    pub async fn create<K, A>(
+        &self,
+        namespace: &str,
+        manager: &str,
+        object: &K,
+        dry_run: bool,
+    ) -> Result<A, WriteError>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Serialize,
+        A: DeserializeOwned,
+    {
+        let path = K::url_path(&(), Some(namespace));
+        self.create_at(path, manager, object, dry_run).await
+    }
+
+    /// Creates an object without a namespace.
+    ///
+    /// # Errors
+    /// As [`WriteError`] tells.
+    pub async fn create_cluster<K>(&self, manager: &str, object: &K) -> Result<K, WriteError>
+    where
+        K: Resource<DynamicType = (), Scope = ClusterResourceScope> + Serialize + DeserializeOwned,
+    {
+        let path = K::url_path(&(), None);
+        self.create_at(path, manager, object, false).await
+    }
+
+    async fn create_at<A: DeserializeOwned>(
+        &self,
+        path: String,
+        manager: &str,
+        object: &impl Serialize,
+        dry_run: bool,
+    ) -> Result<A, WriteError> {
+        let params = PostParams {
+            dry_run,
+            field_manager: Some(manager.to_owned()),
+        };
+        let body = serde_json::to_vec(object).map_err(|e| WriteError::Transient(e.to_string()))?;
+        let request = KubeRequest::new(&path).create(&params, body);
+        let effect = if dry_run {
+            Effect::None
+        } else {
+            Effect::Lasting
+        };
+        let request = self.answer(request);
+        self.write_as(effect, namespace_of(&path), request).await
+    }
+
+    /// Changes an object by a merge patch. A `resourceVersion` in the patch
+    /// makes it a compare-and-set. The answer is decoded as `A`.
+    ///
+    /// # Errors
+    /// As [`WriteError`] tells.
+    pub async fn patch_as<A: DeserializeOwned>(
+        &self,
+        path: &str,
+        name: &str,
+        manager: &str,
+        patch: &serde_json::Value,
+    ) -> Result<A, WriteError> {
+        let params = PatchParams {
+            field_manager: Some(manager.to_owned()),
+            ..PatchParams::default()
+        };
+        let request = KubeRequest::new(path).patch(name, &params, &Patch::Merge(patch));
+        self.write(namespace_of(path), self.answer(request)).await
+    }
+
+    /// Patches an object's status. A `resourceVersion` in the patch makes it a compare-and-set.
+    ///
+    /// # Errors
+    /// As [`WriteError`] tells.
+    pub async fn patch_status<K>(
+        &self,
+        namespace: &str,
+        name: &str,
+        manager: &str,
+        patch: &serde_json::Value,
+    ) -> Result<K, WriteError>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + DeserializeOwned,
+    {
+        let path = K::url_path(&(), Some(namespace));
+        self.patch_status_at(path, name, manager, patch).await
+    }
+
+    /// Patches the status of an object without a namespace, as [`Self::patch_status`] does.
+    ///
+    /// # Errors
+    /// As [`WriteError`] tells.
+    pub async fn patch_cluster_status<K>(
+        &self,
+        name: &str,
+        manager: &str,
+        patch: &serde_json::Value,
+    ) -> Result<K, WriteError>
+    where
+        K: Resource<DynamicType = (), Scope = ClusterResourceScope> + DeserializeOwned,
+    {
+        let path = K::url_path(&(), None);
+        self.patch_status_at(path, name, manager, patch).await
+    }
+
+    async fn patch_status_at<K: DeserializeOwned>(
+        &self,
+        path: String,
+        name: &str,
+        manager: &str,
+        patch: &serde_json::Value,
+    ) -> Result<K, WriteError> {
+        let params = PatchParams {
+            field_manager: Some(manager.to_owned()),
+            ..PatchParams::default()
+        };
+        let patch = Patch::Merge(patch);
+        let request = KubeRequest::new(&path).patch_subresource("status", name, &params, &patch);
+        self.write(namespace_of(&path), self.answer(request)).await
+    }
+
+    /// Writes an event.
+    ///
+    /// # Errors
+    /// As [`WriteError`] tells.
+    pub async fn tell(
+        &self,
+        recorder: &Recorder,
+        event: &Event,
+        about: &ObjectReference,
+    ) -> Result<(), WriteError> {
+        let namespace = about.namespace.as_deref().unwrap_or_default();
+        self.write(namespace, recorder.publish(event, about)).await
+    }
+
+    /// Reads the objects of a namespace now, from the API server and no cache.
+    ///
+    /// # Errors
+    /// As [`WriteError`] tells.
+    pub async fn list<K>(&self, namespace: &str, params: &ListParams) -> Result<Vec<K>, WriteError>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + DeserializeOwned,
+    {
+        let path = K::url_path(&(), Some(namespace));
+        let list: List = self.answer(KubeRequest::new(path).list(params)).await?;
+        let items = list.items.iter().map(|item| watch::object(item.get()));
+        let items: serde_json::Result<_> = items.collect();
+        Ok(items.map_err(kube::Error::SerdeError)?)
+    }
+
+    /// Reads one object now, from the API server and no cache.
+    ///
+    /// # Errors
+    /// As [`WriteError`] tells.
+    pub async fn get<K>(&self, namespace: &str, name: &str) -> Result<Option<K>, WriteError>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + DeserializeOwned,
+    {
+        let request = KubeRequest::new(K::url_path(&(), Some(namespace)));
+        let answer = self.answer(request.get(name, &GetParams::default()));
+        match answer.await.map_err(WriteError::from) {
+            Ok(object) => Ok(Some(object)),
+            Err(WriteError::NotFound(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// True if an object exists now. Only its metadata is read.
+    ///
+    /// # Errors
+    /// As [`WriteError`] tells.
+    pub async fn exists<K>(&self, namespace: &str, name: &str) -> Result<bool, WriteError>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    {
+        let request = KubeRequest::new(K::url_path(&(), Some(namespace)));
+        let answer = self.answer(request.get_metadata(name, &GetParams::default()));
+        match answer.await.map_err(WriteError::from) {
+            Ok(IgnoredAny) => Ok(true),
+            Err(WriteError::NotFound(_)) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Sends a request and decodes the answer. Malformed `managedFields` do not make decoding fail:
+    /// a write that succeeded would be taken for a failure and repeated.
+    pub(super) async fn answer<A: DeserializeOwned>(
+        &self,
+        request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
+    ) -> kube::Result<A> {
+        let request = request.map_err(kube::Error::BuildRequest)?;
+        let asked = span!("request", method = %request.method(), path = request.uri().path());
+        let text = self.client.request_text(request).instrument(asked).await?;
+        watch::object(&text).map_err(kube::Error::SerdeError)
+    }
+}
+
+/// Effect of a write on the cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Effect {
+    /// A dry run, which changes nothing.
+    None,
+    Lasting,
+}
+
+/// Namespace of a path to objects of one kind. Empty if they are cluster-scoped.
+fn namespace_of(path: &str) -> &str {
+    let rest = path.split_once("/namespaces/").map(|(_, rest)| rest);
+    rest.and_then(|rest| rest.split('/').next())
+        .unwrap_or_default()
+}
+
+/// A list whose items are decoded one by one.
+#[derive(Deserialize)]
+struct List {
+    items: Vec<Box<RawValue>>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use k8s_openapi::api::core::v1::{Node, Pod};
+
+    #[test]
+    fn a_path_tells_its_namespace() {
+        assert_eq!(namespace_of(&Pod::url_path(&(), Some("team-a"))), "team-a");
+        assert_eq!(namespace_of(&Node::url_path(&(), None)), "");
+    }
+
+    fn commands(leadership: Leadership) -> Commands {
+        let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
+        Commands::new(Client::try_from(nowhere).unwrap(), leadership)
+    }
+
+    /// A connection that is not made, too, would be a write after the lease.
+    #[tokio::test]
+    async fn a_write_ends_with_the_lease_whatever_it_waits_for() {
+        let lease = std::time::Duration::from_millis(300);
+        let began = Instant::now();
+        let commands = commands(Leadership::with_left(lease));
+        assert!(commands.leadership.request_time() > lease * 10);
+        let write = commands.write("ns", std::future::pending::<kube::Result<()>>());
+        let error = write.await.unwrap_err();
+        assert!(matches!(error, WriteError::Unanswered(_)), "{error}");
+        let took = began.elapsed();
+        assert!(lease <= took && took < lease * 10, "{took:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_write_waits_for_its_answer_for_the_request_time_and_is_push_back_unless_it_is_a_dry_run()
+     {
+        let commands = commands(Leadership::of_a_test());
+        for (effect, fewer) in [(Effect::None, false), (Effect::Lasting, true)] {
+            let (began, limit) = (Instant::now(), commands.limiter.limit());
+            let never = std::future::pending::<kube::Result<()>>();
+            let error = commands.write_as(effect, "ns", never).await.unwrap_err();
+            assert!(matches!(error, WriteError::Unanswered(_)), "{error}");
+            assert_eq!(began.elapsed(), commands.leadership.request_time());
+            assert_eq!(commands.limiter.limit() < limit, fewer);
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Objects that must exist before a pod does: its Service, its NetworkPolicy, without which it
+//! could reach every pod, and the hostfile that it mounts.
+
+use trellis_api::{Reason, names};
+
+use super::{Committer, Outcome, is_there};
+use trellis_gang::key::Key;
+
+impl Committer {
+    /// Describes the first object that is missing or terminating. The controller creates it again.
+    pub(super) fn missing_child(&self, job: &Key, uid: &str, hosts: bool) -> Option<String> {
+        let (services, policies) = (
+            &self.context.cache.services,
+            &self.context.cache.network_policies,
+        );
+        let named = names::hosts(&job.name);
+        let (kind, name) = if !is_there(services.get(job).as_deref(), uid) {
+            ("Service", &*job.name)
+        } else if !is_there(policies.get(job).as_deref(), uid) {
+            ("NetworkPolicy", &*job.name)
+        } else if hosts && !self.has_config_map(&Key::new(&job.namespace, &named), uid) {
+            ("ConfigMap", named.as_str())
+        } else {
+            return None;
+        };
+        Some(format!(
+            "the job's {kind} {name:?} is not there, and no pod starts without it"
+        ))
+    }
+
+    fn has_config_map(&self, key: &Key, uid: &str) -> bool {
+        is_there(self.context.cache.config_maps.get(key).as_deref(), uid)
+    }
+
+    /// Puts a job off if such an object is missing. `hosts`: the job has a hostfile.
+    pub(super) fn has_children(&self, job: &Key, uid: &str, hosts: bool) -> Result<(), Outcome> {
+        match self.missing_child(job, uid, hosts) {
+            None => Ok(()),
+            Some(message) => Err(Outcome::PutOff(Reason::ChildMissing, message)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use kube::Client;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::commands::Commands;
+    use crate::context::Context;
+    use crate::leader::Leadership;
+
+    fn child<K: serde::de::DeserializeOwned>(uid: &str, more: Value) -> K {
+        let mut meta = json!({"name": "j", "namespace": "ns", "uid": "c", "resourceVersion": "1",
+            "ownerReferences": [{"apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
+                "name": "j", "uid": uid, "controller": true}]});
+        meta.as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        serde_json::from_value(json!({"metadata": meta, "spec": {"podSelector": {}}})).unwrap()
+    }
+
+    /// The missing object of a job that has this Service, NetworkPolicy and ConfigMap.
+    async fn missing(
+        service: Option<(&str, Value)>,
+        policy: Option<(&str, Value)>,
+        hosts: Option<(&str, Value)>,
+    ) -> String {
+        let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
+        let client = Client::try_from(nowhere).unwrap();
+        let (context, _) = Context::new();
+        let job = Key::new("ns", "j");
+        if let Some((uid, more)) = service {
+            context
+                .cache
+                .services
+                .observed(job.clone(), child(uid, more));
+        }
+        if let Some((uid, more)) = policy {
+            context
+                .cache
+                .network_policies
+                .observed(job.clone(), child(uid, more));
+        }
+        if let Some((uid, more)) = hosts {
+            let key = Key::new("ns", "j-hosts");
+            context.cache.config_maps.observed(key, child(uid, more));
+        }
+        let commands = Commands::new(client, Leadership::of_a_test());
+        let committer = Committer::new(Arc::clone(&context), commands);
+        match committer.has_children(&job, "mine", true) {
+            Ok(()) => String::new(),
+            Err(Outcome::PutOff(Reason::ChildMissing, message)) => message,
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_child_that_is_gone_or_going_or_anothers_is_missing() {
+        let own = || Some(("mine", json!({})));
+        assert_eq!(missing(own(), own(), own()).await, "");
+        let going = json!({"deletionTimestamp": "2026-01-01T00:00:00Z"});
+        for none in [None, Some(("another", json!({}))), Some(("mine", going))] {
+            let message = missing(own(), none.clone(), own()).await;
+            assert!(message.contains("NetworkPolicy \"j\""), "{message}");
+            let message = missing(none.clone(), own(), own()).await;
+            assert!(message.contains("Service \"j\""), "{message}");
+            let message = missing(own(), own(), none).await;
+            assert!(message.contains("ConfigMap \"j-hosts\""), "{message}");
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! Objects that belong to a job, as the watches show them: NetworkPolicy, ConfigMap, PodGroup,
+//! pods.
+
+use std::collections::{BTreeSet, HashSet};
+use std::time::Duration;
+
+use trellis_api::{PodGroup, names};
+
+use super::Watched;
+use crate::Feed;
+use trellis_cache::watch::{Change, Sink, Undecodable};
+use trellis_gang::external;
+use trellis_gang::key::Key;
+use trellis_gang::observed::{ExternalPod, SlimConfigMap, SlimNetworkPolicy, SlimPod};
+
+/// How long changes of starting pods are collected before their job is reconciled.
+const GATHER: Duration = Duration::from_millis(50);
+
+impl Sink<SlimNetworkPolicy> for Watched {
+    fn apply(&self, key: Key, object: SlimNetworkPolicy) {
+        self.context
+            .cache
+            .network_policies
+            .observed(key.clone(), object);
+        self.context.touch(key);
+    }
+
+    fn undecodable(&self, key: &Key, _: Undecodable) {
+        self.context.cache.network_policies.remove(key);
+        self.context.touch(key.clone());
+    }
+
+    fn delete(&self, key: &Key, uid: &str) {
+        self.context.cache.network_policies.deleted(key, uid);
+        self.context.touch(key.clone());
+    }
+
+    fn ghosts(&self, listed: &HashSet<Key>, version: u64) -> Vec<(Key, String)> {
+        self.context.cache.network_policies.ghosts(listed, version)
+    }
+
+    fn synced(&self) {
+        self.listed();
+    }
+}
+
+impl Watched {
+    /// Reconciles the job to which a ConfigMap of this name may belong.
+    fn touch_job_of(&self, config_map: &Key) {
+        if let Some(job) = names::job_of_hosts(&config_map.name) {
+            self.context.touch(Key::new(&config_map.namespace, job));
+        }
+    }
+}
+
+impl Sink<SlimConfigMap> for Watched {
+    fn apply(&self, key: Key, object: SlimConfigMap) {
+        self.context.cache.config_maps.observed(key.clone(), object);
+        self.touch_job_of(&key);
+    }
+
+    fn undecodable(&self, key: &Key, _: Undecodable) {
+        self.context.cache.config_maps.remove(key);
+        self.touch_job_of(key);
+    }
+
+    fn delete(&self, key: &Key, uid: &str) {
+        self.context.cache.config_maps.deleted(key, uid);
+        self.touch_job_of(key);
+    }
+
+    fn ghosts(&self, listed: &HashSet<Key>, version: u64) -> Vec<(Key, String)> {
+        self.context.cache.config_maps.ghosts(listed, version)
+    }
+
+    fn synced(&self) {
+        self.listed();
+    }
+}
+
+impl Watched {
+    /// The PodGroup is that of the job of its name, or of external pods that name it, if any exist
+    /// yet.
+    fn group_changed(&self, group: &Key, is_users: bool) {
+        self.context.touch(group.clone());
+        if is_users || self.context.cache.external_pods.name_group(group) {
+            self.context.tell(Feed::Look(external::of_group(group)));
+        }
+    }
+
+    fn is_users(&self, group: &Key) -> bool {
+        let group = self.context.cache.pod_groups.get(group);
+        group.is_some_and(|group| external::is_users(&group))
+    }
+
+    /// An external pod has changed: the scheduler looks at its gang and at the pod itself.
+    fn external_changed<'a>(&self, key: &Key, states: impl IntoIterator<Item = &'a ExternalPod>) {
+        let mut is_one = false;
+        let mut groups = BTreeSet::new();
+        for pod in states {
+            is_one = true;
+            groups.extend(pod.group());
+        }
+        for group in groups {
+            let group = Key::new(&key.namespace, group);
+            self.context.tell(Feed::Look(external::of_group(&group)));
+        }
+        if is_one {
+            self.context.tell(Feed::Look(external::of_pod(key)));
+        }
+    }
+}
+
+impl Sink<PodGroup> for Watched {
+    fn apply(&self, key: Key, object: PodGroup) {
+        let is_users = external::is_users(&object);
+        self.context.cache.pod_groups.observed(key.clone(), object);
+        self.group_changed(&key, is_users);
+    }
+
+    /// The scheduler does nothing for its job until the PodGroup decodes again.
+    fn undecodable(&self, key: &Key, _: Undecodable) {
+        let is_users = self.is_users(key);
+        self.context.cache.pod_groups.remove(key);
+        self.group_changed(key, is_users);
+    }
+
+    fn delete(&self, key: &Key, uid: &str) {
+        let is_users = self.is_users(key);
+        self.context.cache.pod_groups.deleted(key, uid);
+        self.group_changed(key, is_users);
+    }
+
+    fn ghosts(&self, listed: &HashSet<Key>, version: u64) -> Vec<(Key, String)> {
+        self.context.cache.pod_groups.ghosts(listed, version)
+    }
+
+    fn synced(&self) {
+        self.listed();
+    }
+}
+
+impl Sink<SlimPod> for Watched {
+    fn apply(&self, key: Key, object: SlimPod) {
+        let Some(changes) = self.context.cache.pods.apply(&key, &object) else {
+            return;
+        };
+        for repulsion in self.context.cache.repulsions.apply(&key, &object) {
+            self.context.tell(Feed::Repulsion(repulsion));
+        }
+        let feed = Feed::pod(key.clone(), &object);
+        let mut over = None;
+        match feed {
+            Feed::Pod { .. } => self.context.tell(feed),
+            // The watch is behind the answer to the binding: the pod holds its node.
+            _ if self
+                .context
+                .cache
+                .external_pods
+                .is_bound_since(&key, &object) => {}
+            _ => over = Some(feed),
+        }
+        // Update what the node reserves for its DaemonSet pods: less once the pod itself counts,
+        // and more again before it stops counting.
+        if let Some(node) = self.context.cache.daemon_pods.apply(&key, &object) {
+            self.context.reserve_changed(node);
+        }
+        let believes = |pod: &ExternalPod, is_new| self.context.cache.believes(&key, pod, is_new);
+        let external = self
+            .context
+            .cache
+            .external_pods
+            .apply(&key, &object, believes);
+        // Sent after the cache is updated, because the scheduler reads the pod from there.
+        if let Some(over) = over {
+            self.context.tell(over);
+        }
+        if let Some(states) = external {
+            self.external_changed(&key, states.iter().flatten().map(AsRef::as_ref));
+        }
+        for (job, change) in changes {
+            match change {
+                Change::Urgent => self.context.touch(job),
+                // When a gang of a thousand pods starts, its job is reconciled a few times, not a
+                // thousand.
+                Change::Progress | Change::New => {
+                    if change == Change::New {
+                        self.context.tell(Feed::Look(job.clone()));
+                    }
+                    self.context.work.add_after(job, GATHER);
+                }
+                Change::None => {}
+            }
+        }
+    }
+
+    /// The cache keeps the pod as it was: an existing pod holds its node, and the tombstone of a
+    /// deleted pod stays.
+    fn undecodable(&self, _: &Key, _: Undecodable) {}
+
+    fn delete(&self, key: &Key, uid: &str) {
+        let job = self.context.cache.pods.delete(key, uid);
+        let external = self.context.cache.external_pods.delete(key, uid);
+        for repulsion in self.context.cache.repulsions.delete(key) {
+            self.context.tell(Feed::Repulsion(repulsion));
+        }
+        if let Some(node) = self.context.cache.daemon_pods.delete(key) {
+            self.context.reserve_changed(node);
+        }
+        // A newer pod of that name, created by the scheduler, may hold the node.
+        if !self.context.cache.pods.knows(key) {
+            self.context.tell(Feed::PodGone(key.clone()));
+        }
+        self.external_changed(key, external.as_deref());
+        if let Some(job) = job {
+            self.context.touch(job);
+        }
+    }
+
+    fn ghosts(&self, listed: &HashSet<Key>, version: u64) -> Vec<(Key, String)> {
+        self.context.cache.pods.ghosts(listed, version)
+    }
+
+    fn synced(&self) {
+        self.listed();
+    }
+}

@@ -1,0 +1,34 @@
+//! DeviceClasses, as the watch shows them.
+
+use super::Watched;
+use crate::Feed;
+use trellis_cache::watch::Sink;
+use trellis_gang::key::Key;
+use trellis_gang::observed::SlimDeviceClass;
+
+impl Sink<SlimDeviceClass> for Watched {
+    /// A cluster without dynamic resource allocation has none.
+    const MAY_BE_ABSENT: bool = true;
+
+    fn apply(&self, key: Key, object: SlimDeviceClass) {
+        let before = self.context.cache.device_classes.get(&key);
+        let changed = before.is_none_or(|before| before.spec != object.spec);
+        self.context.cache.device_classes.observed(key, object);
+        if changed {
+            self.context.tell(Feed::DeviceClass);
+        }
+    }
+
+    fn delete(&self, key: &Key, uid: &str) {
+        self.context.cache.device_classes.deleted(key, uid);
+        self.context.tell(Feed::DeviceClass);
+    }
+
+    fn synced(&self) {
+        self.listed();
+    }
+
+    fn unknown(&self) {
+        self.listed();
+    }
+}

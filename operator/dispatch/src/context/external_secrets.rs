@@ -1,0 +1,93 @@
+//! ExternalSecrets of our jobs, as the watch shows them.
+
+use std::collections::HashSet;
+use std::sync::atomic::Ordering;
+
+use kube::Resource;
+use trellis_api::job::JobSecret;
+use trellis_api::owner;
+
+use super::Watched;
+use trellis_cache::watch::{Sink, Undecodable};
+use trellis_gang::key::Key;
+use trellis_gang::observed::SlimExternalSecret;
+
+/// The job that owns the ExternalSecret.
+fn job_of(key: &Key, object: &SlimExternalSecret) -> Option<Key> {
+    let job = owner::training_job(object.meta());
+    job.map(|job| Key::new(&key.namespace, &job.name))
+}
+
+impl Watched {
+    /// Removes an ExternalSecret from the cache, and updates its job.
+    fn external_secret_gone(&self, key: &Key, gone: impl FnOnce()) {
+        let all = &self.context.cache.external_secrets;
+        let before = all.objects.get(key);
+        let job = before.and_then(|before| job_of(key, &before));
+        gone();
+        if let Some(job) = job {
+            if all.objects.get(key).is_none() {
+                all.forget(&job, key);
+            }
+            self.context.touch(job);
+        }
+    }
+
+    fn external_secrets_known(&self, known: bool) {
+        let before = &self.context.cache.external_secrets.is_known;
+        if before.swap(known, Ordering::AcqRel) != known {
+            let is_stored = |secret: &JobSecret| secret.store.is_some();
+            self.context
+                .look_again_at(|job| job.spec.secrets.iter().any(is_stored));
+        }
+    }
+}
+
+impl Sink<SlimExternalSecret> for Watched {
+    /// A cluster without External Secrets Operator has none.
+    const MAY_BE_ABSENT: bool = true;
+
+    fn apply(&self, key: Key, object: SlimExternalSecret) {
+        let all = &self.context.cache.external_secrets;
+        let before = all.objects.get(&key);
+        let owners = [before.as_deref(), Some(&object)].map(|o| job_of(&key, o?));
+        let changed = before.is_none_or(|before| !before.is_like(&object));
+        all.objects.observed(key.clone(), object);
+        let [before, now] = owners;
+        if let Some(job) = before.filter(|job| Some(job) != now.as_ref()) {
+            all.forget(&job, &key);
+            self.context.touch(job);
+        }
+        if let Some(job) = now {
+            all.found(&job, &key);
+            if changed {
+                self.context.touch(job);
+            }
+        }
+    }
+
+    fn undecodable(&self, key: &Key, _: Undecodable) {
+        let all = &self.context.cache.external_secrets.objects;
+        self.external_secret_gone(key, || drop(all.remove(key)));
+    }
+
+    fn delete(&self, key: &Key, uid: &str) {
+        let all = &self.context.cache.external_secrets.objects;
+        self.external_secret_gone(key, || all.deleted(key, uid));
+    }
+
+    fn ghosts(&self, listed: &HashSet<Key>, version: u64) -> Vec<(Key, String)> {
+        let all = &self.context.cache.external_secrets.objects;
+        all.ghosts(listed, version)
+    }
+
+    fn synced(&self) {
+        self.external_secrets_known(true);
+        self.listed();
+    }
+
+    fn unknown(&self) {
+        self.external_secrets_known(false);
+        self.listed();
+    }
+}

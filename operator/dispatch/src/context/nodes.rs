@@ -1,0 +1,162 @@
+//! Nodes, as the watch shows them, and the jobs to reconcile when a node is lost.
+
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use tracing::{info, warn};
+use trellis_api::Reason;
+
+use super::{Context, Watched};
+use crate::Feed;
+use trellis_cache::watch::{Sink, Undecodable};
+use trellis_gang::key::Key;
+use trellis_gang::observed::{SlimNode, Turned, Zone};
+
+impl Context {
+    /// Has the jobs on a node reconciled whenever its health changes, by a watch event or because a
+    /// timeout passed. Runs until the process ends.
+    pub async fn tell_of_lost_nodes(self: Arc<Self>) {
+        // Until then the cache does not know which jobs are on a node.
+        self.cache.synced().await;
+        loop {
+            let next = self.tell_news_of_nodes(Instant::now());
+            let passed = async {
+                match next {
+                    Some(at) => tokio::time::sleep_until(at).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = self.cache.health_changed.notified() => {}
+                () = passed => {}
+            }
+        }
+    }
+
+    /// Returns the time of the next change.
+    fn tell_news_of_nodes(&self, now: Instant) -> Option<Instant> {
+        let (jobs, next) = {
+            let mut health = self.cache.health.write();
+            let news = health.news(now);
+            let is_news =
+                |node: &str| news.nodes.contains(node) || (news.strangers && !health.knows(node));
+            let quiet = news.nodes.is_empty() && !news.strangers;
+            let jobs = if quiet {
+                Vec::new()
+            } else {
+                self.cache.pods.jobs_on(is_news)
+            };
+            (jobs, health.next_news(now))
+        };
+        for job in jobs {
+            self.touch(job);
+        }
+        next
+    }
+}
+
+impl Watched {
+    /// Logs for the cluster's operators that gangs have to stay on unhealthy nodes, and has their
+    /// jobs reconciled once they may leave. Nothing is done during the first list, because the
+    /// number of nodes is not known yet.
+    fn zones_have_turned(&self, turned: Vec<Turned>) {
+        for turned in turned
+            .into_iter()
+            .filter(|_| self.context.cache.is_synced())
+        {
+            let Turned {
+                zone,
+                disrupted,
+                unhealthy,
+                nodes,
+            } = turned;
+            if disrupted {
+                warn!(
+                    %zone, unhealthy, nodes, reason = %Reason::PartialDisruption,
+                    "so many nodes are unhealthy at once that no gang leaves them: look at what declares them unhealthy"
+                );
+                continue;
+            }
+            info!(%zone, unhealthy, nodes, "gangs leave unhealthy nodes again");
+            let ill = self.context.cache.disruption.lock().unhealthy_of(&zone);
+            for job in self.context.cache.pods.jobs_on(|node| ill.contains(node)) {
+                self.context.touch(job);
+            }
+        }
+    }
+
+    /// Pods on the node exclude other pods from other topology domains than before.
+    fn domains_changed(&self, node: &str) {
+        for repulsion in self.context.cache.repulsions.on(node) {
+            self.context.tell(Feed::Repulsion(repulsion));
+        }
+    }
+}
+
+impl Sink<SlimNode> for Watched {
+    fn apply(&self, key: Key, object: SlimNode) {
+        let changed = {
+            let mut health = self.context.cache.health.write();
+            health.apply(&key.name, object.is_ready(), Instant::now())
+        };
+        let before = self.context.cache.nodes.get(&key);
+        let why = |node: &SlimNode| self.context.cache.unhealthy.why(node);
+        let was = before.as_ref().and_then(|before| why(before));
+        let is_unhealthy = why(&object).is_some();
+        let falls_ill = was.is_none() && is_unhealthy;
+        let zone = Zone::of(&object);
+        // The disruption state of the zone must be current before jobs are reconciled.
+        let turned = {
+            let mut disruption = self.context.cache.disruption.lock();
+            disruption.apply(&key.name, zone, is_unhealthy)
+        };
+        let same = before.is_some_and(|b| b.metadata.labels == object.metadata.labels);
+        self.context.cache.nodes.observed(key.clone(), object);
+        self.zones_have_turned(turned);
+        self.context.tell(Feed::Node(key.name.clone()));
+        if !same {
+            self.domains_changed(&key.name);
+        }
+        if changed {
+            self.context.cache.health_changed.notify_one();
+        }
+        if falls_ill {
+            for job in self.context.cache.pods.jobs_on(|node| *node == *key.name) {
+                self.context.touch(job);
+            }
+        }
+    }
+
+    /// The node offers no resources. But nothing says that it is down, so its pods go on.
+    fn undecodable(&self, key: &Key, _: Undecodable) {
+        let mut health = self.context.cache.health.write();
+        if !health.knows(&key.name) {
+            health.apply(&key.name, true, Instant::now());
+        }
+        drop(health);
+        self.context.cache.nodes.remove(key);
+        let turned = self.context.cache.disruption.lock().delete(&key.name);
+        self.zones_have_turned(turned);
+        self.context.tell(Feed::Node(key.name.clone()));
+        self.domains_changed(&key.name);
+    }
+
+    fn delete(&self, key: &Key, uid: &str) {
+        self.context
+            .cache
+            .health
+            .write()
+            .delete(&key.name, Instant::now());
+        self.context.cache.nodes.deleted(key, uid);
+        let turned = self.context.cache.disruption.lock().delete(&key.name);
+        self.zones_have_turned(turned);
+        self.context.tell(Feed::Node(key.name.clone()));
+        self.domains_changed(&key.name);
+        self.context.cache.health_changed.notify_one();
+    }
+
+    fn synced(&self) {
+        self.listed();
+    }
+}

@@ -1,0 +1,227 @@
+//! Policies, as the watches show them.
+
+use std::collections::{BTreeMap, HashSet};
+
+use kube::Resource;
+use trellis_api::{ClusterJobPolicy, JobPolicy, QuotaLedger, QuotaPolicy};
+use trellis_policies::cedar::Policies;
+
+use super::{Context, Watched};
+use trellis_cache::policy::object_key;
+use trellis_cache::watch::{Sink, Store, Undecodable};
+use trellis_gang::key::Key;
+use trellis_gang::quota::read_ledger;
+
+impl Context {
+    /// Reconciles the jobs whose policies have changed.
+    pub fn policies_changed(&self, before: Option<&Policies>, after: &Policies) {
+        // Jobs are many, namespaces few.
+        let mut concerned: BTreeMap<String, bool> = BTreeMap::new();
+        let changed = |namespace: &str| {
+            let before = before.map(|before| before.version(namespace));
+            before.as_deref() != Some(after.version(namespace).as_str())
+        };
+        if !self.cache.is_synced() {
+            return;
+        }
+        self.look_again_at_external_pods_in(|namespace| {
+            let concerned = concerned.entry(namespace.to_owned());
+            *concerned.or_insert_with_key(|namespace| changed(namespace))
+        });
+        for job in self.cache.jobs.all() {
+            let key = Key::of(job.meta());
+            let concerned = concerned
+                .entry(key.namespace.to_string())
+                .or_insert_with_key(|namespace| changed(namespace));
+            if *concerned {
+                self.work.add(key);
+            }
+        }
+    }
+}
+
+impl Watched {
+    /// The operator writes the status itself, so a change of it is none of the policy.
+    fn policy_seen<K: Resource<DynamicType = ()>>(&self, store: &Store<K>, key: Key, object: K) {
+        let read = |object: &K| (object.meta().uid.clone(), object.meta().generation);
+        let before = store.get(&key);
+        let mut changed = before.is_none_or(|before| read(&before) != read(&object));
+        // The policy must be in one of the two stores at any moment, because otherwise its forbid
+        // is gone.
+        let mut unreadable = self.context.cache.policies.unreadable.write();
+        store.observed(key.clone(), object);
+        changed |= unreadable.remove(&object_key(&key)).is_some();
+        // Count the change before readers get the lock: placements wait only for counted changes.
+        if changed {
+            self.context.cache.policies.touch(&key);
+        }
+    }
+
+    fn policy_unread<K: Resource<DynamicType = ()>>(
+        &self,
+        store: &Store<K>,
+        key: &Key,
+        object: Undecodable,
+    ) {
+        let mut unreadable = self.context.cache.policies.unreadable.write();
+        unreadable.insert(object_key(key), object);
+        store.remove(key);
+        self.context.cache.policies.touch(key);
+    }
+
+    fn policy_gone<K: Resource<DynamicType = ()>>(&self, store: &Store<K>, key: &Key, uid: &str) {
+        let mut unreadable = self.context.cache.policies.unreadable.write();
+        let object = object_key(key);
+        if unreadable.get(&object).is_some_and(|o| o.uid == uid) {
+            unreadable.remove(&object);
+        }
+        store.deleted(key, uid);
+        self.context.cache.policies.touch(key);
+    }
+}
+
+impl Sink<ClusterJobPolicy> for Watched {
+    fn apply(&self, key: Key, object: ClusterJobPolicy) {
+        self.policy_seen(&self.context.cache.policies.cluster, key, object);
+    }
+
+    fn undecodable(&self, key: &Key, object: Undecodable) {
+        self.policy_unread(&self.context.cache.policies.cluster, key, object);
+    }
+
+    fn delete(&self, key: &Key, uid: &str) {
+        self.policy_gone(&self.context.cache.policies.cluster, key, uid);
+    }
+
+    fn synced(&self) {
+        self.context.cache.policies.listed(true);
+    }
+}
+
+impl Sink<JobPolicy> for Watched {
+    fn apply(&self, key: Key, object: JobPolicy) {
+        self.policy_seen(&self.context.cache.policies.namespaced, key, object);
+    }
+
+    fn undecodable(&self, key: &Key, object: Undecodable) {
+        self.policy_unread(&self.context.cache.policies.namespaced, key, object);
+    }
+
+    fn delete(&self, key: &Key, uid: &str) {
+        self.policy_gone(&self.context.cache.policies.namespaced, key, uid);
+    }
+
+    fn synced(&self) {
+        self.context.cache.policies.listed(false);
+    }
+}
+
+impl Watched {
+    fn quotas_changed(&self) {
+        self.context.cache.quotas.changed();
+        self.context.look_again_at(|_| true);
+    }
+}
+
+impl Sink<QuotaPolicy> for Watched {
+    fn apply(&self, key: Key, object: QuotaPolicy) {
+        // The operator writes the status itself, so it is not compared.
+        let read = |o: &QuotaPolicy| (o.metadata.uid.clone(), o.metadata.generation);
+        let quotas = &self.context.cache.quotas;
+        let before = quotas.objects.get(&key);
+        let mut changed = before.is_none_or(|before| read(&before) != read(&object));
+        let mut unreadable = quotas.unreadable.write();
+        quotas.objects.observed(key.clone(), object);
+        changed |= unreadable.remove(&*key.name).is_some();
+        drop(unreadable);
+        if changed {
+            self.quotas_changed();
+        }
+    }
+
+    fn undecodable(&self, key: &Key, object: Undecodable) {
+        let quotas = &self.context.cache.quotas;
+        let mut unreadable = quotas.unreadable.write();
+        unreadable.insert(key.name.to_string(), object);
+        quotas.objects.remove(key);
+        drop(unreadable);
+        self.quotas_changed();
+    }
+
+    fn delete(&self, key: &Key, uid: &str) {
+        let quotas = &self.context.cache.quotas;
+        let mut unreadable = quotas.unreadable.write();
+        if unreadable.get(&*key.name).is_some_and(|o| o.uid == uid) {
+            unreadable.remove(&*key.name);
+        }
+        quotas.objects.deleted(key, uid);
+        drop(unreadable);
+        self.quotas_changed();
+    }
+
+    fn ghosts(&self, listed: &HashSet<Key>, version: u64) -> Vec<(Key, String)> {
+        self.context.cache.quotas.objects.ghosts(listed, version)
+    }
+
+    fn synced(&self) {
+        self.listed();
+    }
+}
+
+impl Watched {
+    /// Changes a ledger in the cache. The scheduler reads each ledger once, so it is notified when
+    /// an unreadable one is corrected or gone.
+    fn change_ledger(&self, key: &Key, change: impl FnOnce(&mut BTreeMap<String, Undecodable>)) {
+        let quotas = &self.context.cache.quotas;
+        let mut undecodable = quotas.undecodable_ledgers.write();
+        let is_unreadable = |undecodable: &BTreeMap<String, Undecodable>| {
+            let ledger = quotas.ledgers.get(key);
+            let is_spoilt = ledger.is_some_and(|ledger| read_ledger(&ledger).is_err());
+            is_spoilt || undecodable.contains_key(&*key.name)
+        };
+        let before = is_unreadable(&undecodable);
+        change(&mut undecodable);
+        let is_mended = before && !is_unreadable(&undecodable);
+        drop(undecodable);
+        if is_mended {
+            self.quotas_changed();
+        }
+    }
+}
+
+impl Sink<QuotaLedger> for Watched {
+    fn apply(&self, key: Key, object: QuotaLedger) {
+        self.change_ledger(&key, |undecodable| {
+            self.context
+                .cache
+                .quotas
+                .ledgers
+                .observed(key.clone(), object);
+            undecodable.remove(&*key.name);
+        });
+    }
+
+    fn undecodable(&self, key: &Key, object: Undecodable) {
+        self.change_ledger(key, |undecodable| {
+            undecodable.insert(key.name.to_string(), object);
+            self.context.cache.quotas.ledgers.remove(key);
+        });
+    }
+
+    fn delete(&self, key: &Key, uid: &str) {
+        self.change_ledger(key, |undecodable| {
+            if undecodable.get(&*key.name).is_some_and(|o| o.uid == uid) {
+                undecodable.remove(&*key.name);
+            }
+            self.context.cache.quotas.ledgers.deleted(key, uid);
+        });
+    }
+
+    fn ghosts(&self, listed: &HashSet<Key>, version: u64) -> Vec<(Key, String)> {
+        self.context.cache.quotas.ledgers.ghosts(listed, version)
+    }
+
+    fn synced(&self) {
+        self.listed();
+    }
+}

@@ -1,0 +1,54 @@
+//! RuntimeProfiles, and the jobs that are compiled with them.
+
+use trellis_api::runtime_profile::RuntimeProfileStatus;
+use trellis_api::{RuntimeProfile, TrainingJob};
+
+use super::Watched;
+use trellis_cache::watch::{Sink, Undecodable};
+use trellis_gang::key::Key;
+use trellis_gang::lookup::KnownProfile;
+
+impl Watched {
+    /// Reconciles the jobs that name the profile, and those that name none: it may be, or have
+    /// been, the default.
+    fn profile_changed(&self, name: &str) {
+        let is_concerned = |job: &TrainingJob| {
+            let named = job.spec.profile.as_deref();
+            named.is_none_or(|named| named == name)
+        };
+        self.context.look_again_at(is_concerned);
+    }
+}
+
+impl Sink<RuntimeProfile> for Watched {
+    fn apply(&self, key: Key, object: RuntimeProfile) {
+        if self.context.cache.profiles.take(&key.name, object.into()) {
+            self.profile_changed(&key.name);
+        }
+    }
+
+    /// An undecodable profile may or may not be the default. It keeps its last known value. If none
+    /// is known it counts as the default, so that jobs without a profile wait.
+    fn undecodable(&self, key: &Key, object: Undecodable) {
+        let before = self.context.cache.profiles.get(&key.name);
+        let known = KnownProfile {
+            meta: None,
+            status: RuntimeProfileStatus::default(),
+            uid: object.uid,
+            is_default: before.is_none_or(|before| before.is_default),
+            profile: Err(format!("it cannot be read: {}", object.error)),
+        };
+        if self.context.cache.profiles.take(&key.name, known) {
+            self.profile_changed(&key.name);
+        }
+    }
+
+    fn delete(&self, key: &Key, uid: &str) {
+        self.context.cache.profiles.remove(&key.name, uid);
+        self.profile_changed(&key.name);
+    }
+
+    fn synced(&self) {
+        self.listed();
+    }
+}

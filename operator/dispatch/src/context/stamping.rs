@@ -1,0 +1,80 @@
+//! The admission policies of the chart, as the watches show them: those that stamp requesters, and
+//! those that protect Trellis' objects from users.
+
+use kube::Resource;
+use tracing::{error, info, warn};
+
+use super::{Context, Watched};
+use trellis_cache::policy::Since;
+use trellis_cache::watch::Sink;
+use trellis_gang::key::Key;
+use trellis_gang::observed::SlimAdmission;
+
+impl Context {
+    /// Logs whether requesters are known.
+    pub fn tell_of_stamping(&self, since: &Since) {
+        if self.cache.stamping.is_trusted() {
+            return;
+        }
+        match since {
+            Ok(since) => info!(%since, "who asks is known, of jobs created since"),
+            Err(why) => warn!(%why, "who asks is not known: no job has a requester"),
+        }
+    }
+
+    /// Logs whether users are kept from Trellis' objects.
+    pub fn report_guards(&self) {
+        match self.cache.guards.problem() {
+            None => info!("the admission policies for what is Trellis' own are in force"),
+            Some(why) => error!(%why, "an admission policy is not in force"),
+        }
+    }
+
+    /// Before everything is listed nothing is logged, and no stamp is trusted.
+    fn guards_changed(&self) {
+        if self.cache.is_synced() {
+            self.report_guards();
+        }
+    }
+
+    fn stamping_changed(&self, since: Option<Since>) {
+        // Before everything is listed the state is unknown.
+        if let Some(since) = since.filter(|_| self.cache.is_synced()) {
+            self.tell_of_stamping(&since);
+            self.look_again_at(|_| true);
+        }
+    }
+}
+
+impl<K: Resource<DynamicType = ()> + 'static> Sink<SlimAdmission<K>> for Watched {
+    /// MutatingAdmissionPolicy is stable since Kubernetes 1.36.
+    const MAY_BE_ABSENT: bool = true;
+
+    fn apply(&self, _: Key, object: SlimAdmission<K>) {
+        let stamping = &self.context.cache.stamping;
+        let kind = K::kind(&());
+        let now = stamping.seen(&kind, &object.metadata, &object.spec);
+        self.context.stamping_changed(now);
+        let guards = &self.context.cache.guards;
+        if guards.seen(&kind, &object.metadata, &object.spec) {
+            self.context.guards_changed();
+        }
+    }
+
+    fn delete(&self, key: &Key, uid: &str) {
+        let kind = K::kind(&());
+        let now = self.context.cache.stamping.gone(&kind, &key.name, uid);
+        self.context.stamping_changed(now);
+        if self.context.cache.guards.gone(&kind, &key.name, uid) {
+            self.context.guards_changed();
+        }
+    }
+
+    fn synced(&self) {
+        self.listed();
+    }
+
+    fn unknown(&self) {
+        self.listed();
+    }
+}

@@ -1,0 +1,174 @@
+//! Claims, volumes and storage classes. A change wakes the jobs and external pods that mount the
+//! claim or could have the volume.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+
+use super::{Context, Watched};
+use trellis_cache::watch::Sink;
+use trellis_gang::key::Key;
+use trellis_gang::observed::{SlimClaim, SlimStorageClass, SlimVolume};
+
+impl Context {
+    /// Applies the answer to a write of a claim.
+    pub fn claim_answered(&self, key: &Key, claim: SlimClaim) {
+        if self.cache.claims.answered(key.clone(), claim) {
+            let claim = self.cache.claims.get(key);
+            self.claim_changed(key, claim.as_ref().and_then(|claim| claim.pod()));
+        }
+    }
+
+    /// Applies the answer to a write of a volume.
+    pub fn volume_answered(&self, key: &Key, volume: SlimVolume) {
+        let before = self.cache.volumes.get(key);
+        if self.cache.volumes.answered(key.clone(), volume) {
+            self.volume_changed([before.as_deref(), self.cache.volumes.get(key).as_deref()]);
+        }
+    }
+
+    /// `pod`: the pod to which an ephemeral claim belongs.
+    fn claim_changed(&self, key: &Key, pod: Option<&OwnerReference>) {
+        self.cache.storage_changed.notify_waiters();
+        // Another pod than the owner may wait for the name.
+        self.look_again_at_external_pods_with(
+            |namespace| namespace == &*key.namespace,
+            |claim| claim == key,
+        );
+        if let Some(pod) = pod {
+            self.look_again_at_job_of(&Key::new(&key.namespace, &pod.name));
+            return;
+        }
+        self.look_again_at(|job| {
+            job.metadata.namespace.as_deref() == Some(&*key.namespace)
+                && self.cache.claims_of(job).contains(&*key.name)
+        });
+    }
+
+    /// Reconciles the job of a pod with an ephemeral claim.
+    fn look_again_at_job_of(&self, pod: &Key) {
+        if let Some(job) = self
+            .cache
+            .pods
+            .job_of(pod)
+            .filter(|_| self.cache.is_synced())
+        {
+            self.work.add(job);
+        }
+    }
+
+    /// Wakes the jobs of the claims that the volume was given to before and after, and of those
+    /// that it could be given to.
+    fn volume_changed(&self, states: [Option<&SlimVolume>; 2]) {
+        self.cache.storage_changed.notify_waiters();
+        let mut told: BTreeSet<Key> = BTreeSet::new();
+        for volume in states.into_iter().flatten() {
+            match &volume.spec.claim_ref {
+                Some(claim) => {
+                    told.insert(Key::new(&claim.namespace, &claim.name));
+                }
+                None => {
+                    let claims = self.cache.claims.all().into_iter();
+                    let wait = claims.filter(|c| c.is_free() && c.class() == volume.class());
+                    told.extend(wait.map(|claim| Key::of(&claim.metadata)));
+                }
+            }
+        }
+        if told.is_empty() {
+            return;
+        }
+        for key in &told {
+            let claim = self.cache.claims.get(key);
+            if let Some(pod) = claim.as_ref().and_then(|claim| claim.pod()) {
+                self.look_again_at_job_of(&Key::new(&key.namespace, &pod.name));
+            }
+        }
+        // Most pods are in other namespaces, so their claims need not be read.
+        let is_there = |namespace: &str| told.iter().any(|claim| &*claim.namespace == namespace);
+        self.look_again_at_external_pods_with(is_there, |claim| told.contains(claim));
+        self.look_again_at(|job| {
+            let namespace = job.metadata.namespace.as_deref().unwrap_or_default();
+            is_there(namespace) && {
+                let mut claims = self.cache.claims_of(job).into_iter();
+                claims.any(|claim| told.contains(&Key::new(namespace, &claim)))
+            }
+        });
+    }
+
+    /// Unbound claims may have other volumes, or none, after a change of a class.
+    fn class_changed(&self) {
+        self.cache.storage_changed.notify_waiters();
+        self.look_again_at(|job| {
+            !self.cache.claims_of(job).is_empty() || self.cache.has_ephemeral(job)
+        });
+        self.look_again_at_external_pods_with(|_| true, |_| true);
+    }
+}
+
+impl Sink<SlimClaim> for Watched {
+    fn apply(&self, key: Key, object: SlimClaim) {
+        let before = self.context.cache.claims.get(&key);
+        let changed = before.is_none_or(|before| !before.is_like(&object));
+        let pod = object.pod().cloned();
+        self.context.cache.claims.observed(key.clone(), object);
+        if changed {
+            self.context.claim_changed(&key, pod.as_ref());
+        }
+    }
+
+    fn delete(&self, key: &Key, uid: &str) {
+        let before = self.context.cache.claims.get(key);
+        self.context.cache.claims.deleted(key, uid);
+        let pod = before.as_ref().and_then(|claim| claim.pod());
+        self.context.claim_changed(key, pod);
+    }
+
+    fn synced(&self) {
+        self.listed();
+    }
+}
+
+impl Sink<SlimVolume> for Watched {
+    fn apply(&self, key: Key, object: SlimVolume) {
+        let before = self.context.cache.volumes.get(&key);
+        let changed = before
+            .as_ref()
+            .is_none_or(|before| !before.is_like(&object));
+        self.context.cache.volumes.observed(key.clone(), object);
+        if changed {
+            let after = self.context.cache.volumes.get(&key);
+            self.context
+                .volume_changed([before.as_deref(), after.as_deref()]);
+        }
+    }
+
+    fn delete(&self, key: &Key, uid: &str) {
+        let before = self.context.cache.volumes.get(key);
+        self.context.cache.volumes.deleted(key, uid);
+        self.context.volume_changed([before.as_deref(), None]);
+    }
+
+    fn synced(&self) {
+        self.listed();
+    }
+}
+
+impl Sink<SlimStorageClass> for Watched {
+    fn apply(&self, key: Key, object: SlimStorageClass) {
+        let before = self.context.cache.storage_classes.get(&key);
+        let changed = before.is_none_or(|before| !before.is_like(&object));
+        self.context.cache.storage_classes.observed(key, object);
+        if changed {
+            self.context.class_changed();
+        }
+    }
+
+    fn delete(&self, key: &Key, uid: &str) {
+        self.context.cache.storage_classes.deleted(key, uid);
+        self.context.class_changed();
+    }
+
+    fn synced(&self) {
+        self.listed();
+    }
+}

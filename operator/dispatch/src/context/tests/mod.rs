@@ -1,0 +1,120 @@
+//! Events of the watches, and the jobs that they wake.
+
+mod children;
+mod daemon_sets;
+mod external_secrets;
+mod guards;
+mod jobs;
+mod lost_nodes;
+mod policies;
+mod storage;
+mod surroundings;
+mod unhealthy_nodes;
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use trellis_api::{PodGroup, RuntimeProfile, Topology, TrainingJob, TrainingQueue, names};
+
+use super::*;
+use trellis_cache::watch::{Sink, Undecodable};
+use trellis_gang::observed::{
+    SlimClaim, SlimDaemonSet, SlimNamespace, SlimNode, SlimPod, SlimService, SlimStorageClass,
+    SlimVolume,
+};
+
+/// A context in which nothing has happened, and the sinks into its cache.
+struct Case {
+    context: Arc<Context>,
+    watched: Arc<Watched>,
+    heard: Heard,
+}
+
+fn decoded<T: serde::de::DeserializeOwned>(object: Value) -> T {
+    serde_json::from_value(object).unwrap()
+}
+
+impl Case {
+    fn new() -> Self {
+        let (context, heard) = Context::new();
+        Self {
+            watched: Watched::new(&context),
+            context,
+            heard,
+        }
+    }
+
+    /// Jobs by namespace and name, each with the Services that it names; nobody looks at them.
+    async fn jobs(&self, jobs: &[(&str, &str, &[&str])]) {
+        for (namespace, name, services) in jobs {
+            let egress: Vec<Value> = services.iter().map(|s| json!({"service": s})).collect();
+            let job: TrainingJob = decoded(json!({
+                "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
+                "metadata": {"name": name, "namespace": namespace, "uid": format!("{namespace}-{name}")},
+                "spec": {"taskGroups": [], "network": {"egress": egress}},
+            }));
+            self.watched.apply(Key::of(job.meta()), job);
+        }
+        self.looked_at().await;
+    }
+
+    fn node(&self, name: &str, ready: &str) {
+        let node: SlimNode = decoded(json!({
+            "metadata": {"name": name, "uid": name},
+            "status": {"conditions": [{"type": "Ready", "status": ready}]},
+        }));
+        self.watched.apply(Key::new("", name), node);
+    }
+
+    fn pod(&self, job: &str, node: &str) {
+        let pod = Self::pod_of(job, node, &format!("pod-of-{job}"), "Running");
+        self.watched.apply(Key::of(&pod.metadata), pod);
+    }
+
+    fn pod_of(job: &str, node: &str, uid: &str, phase: &str) -> SlimPod {
+        decoded(json!({
+            "metadata": {
+                "name": format!("{job}-worker-0"), "namespace": "a", "uid": uid,
+                "ownerReferences": [{"apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
+                    "name": job, "uid": format!("a-{job}"), "controller": true}],
+            },
+            "spec": {"nodeName": node},
+            "status": {"phase": phase},
+        }))
+    }
+
+    fn service(&self, namespace: &str, name: &str, labels: Value) {
+        let service: SlimService = decoded(json!({
+            "metadata": {"name": name, "namespace": namespace, "uid": "s", "labels": labels},
+        }));
+        self.watched.apply(Key::new(namespace, name), service);
+    }
+
+    fn namespace(&self, meta: Value) {
+        let mut meta = meta;
+        meta["name"] = json!("a");
+        meta["uid"] = json!("a");
+        let namespace: SlimNamespace = decoded(json!({"metadata": meta}));
+        self.watched.apply(Key::new("", "a"), namespace);
+    }
+
+    /// Everything has been listed, and nodes are looked after.
+    fn sync(&self) {
+        for _ in 0..WATCHES {
+            self.context.cache.one_synced();
+        }
+        tokio::spawn(self.context.clone().tell_of_lost_nodes());
+    }
+
+    /// The jobs that are due within the next tenth of a second.
+    async fn looked_at(&self) -> Vec<String> {
+        let mut jobs = Vec::new();
+        let due = || tokio::time::timeout(Duration::from_millis(100), self.context.work.next());
+        while let Ok(job) = due().await {
+            self.context.work.done(&job);
+            jobs.push(job.to_string());
+        }
+        jobs.sort();
+        jobs
+    }
+}

@@ -1,0 +1,63 @@
+//! Nodes on which the API server refused a gang's pods although it accepts them elsewhere. They are
+//! avoided for a while, and longer each time, as are nodes whose kubelets refuse pods. A restart of
+//! the operator forgets them, which costs one more try.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use trellis_gang::avoid_for;
+
+#[derive(Debug, Default)]
+pub(super) struct Avoided {
+    /// Failures of each node, and until when it is avoided.
+    nodes: BTreeMap<String, (u32, Instant)>,
+}
+
+impl Avoided {
+    /// Notes that a pod was refused on the node.
+    pub(super) fn note(&mut self, node: &str, now: Instant) {
+        let (times, until) = self.nodes.entry(node.to_owned()).or_insert((0, now));
+        *times = times.saturating_add(1);
+        let wait = Duration::try_from(avoid_for(*times)).unwrap_or_default();
+        *until = now.checked_add(wait).unwrap_or(now);
+    }
+
+    /// The nodes to avoid now.
+    pub(super) fn now(&self, now: Instant) -> impl Iterator<Item = &String> {
+        let nodes = self
+            .nodes
+            .iter()
+            .filter(move |(_, (_, until))| *until > now);
+        nodes.map(|(node, _)| node)
+    }
+
+    /// When the next of them may be tried again.
+    pub(super) fn next_end(&self, now: Instant) -> Option<Instant> {
+        let ends = self.nodes.values().map(|(_, until)| *until);
+        ends.filter(|until| *until > now).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_is_kept_away_from_for_a_while_and_longer_each_time() {
+        let mut now = Instant::now();
+        let mut avoided = Avoided::default();
+        assert_eq!(avoided.next_end(now), None);
+        let mut waits = Vec::new();
+        for _ in 0..6 {
+            avoided.note("a", now);
+            assert_eq!(avoided.now(now).collect::<Vec<_>>(), ["a"]);
+            let end = avoided.next_end(now).unwrap();
+            waits.push(end.duration_since(now).as_secs());
+            assert_eq!(avoided.now(end).count(), 0);
+            now = end;
+        }
+        assert_eq!(waits, [60, 120, 240, 480, 900, 900]);
+    }
+}

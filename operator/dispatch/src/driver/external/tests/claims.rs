@@ -1,0 +1,80 @@
+//! The claims of ephemeral volumes: made with their pod, and no other's.
+
+use trellis_policies::cedar::PodsQuestion;
+
+use super::*;
+use crate::find_asks;
+use trellis_gang::observed::{SlimClaim, SlimStorageClass};
+
+impl Scene {
+    /// Why the pod "p", which has an ephemeral volume "scratch", waits. None: it can be placed.
+    fn asked(&self) -> Option<(Reason, String)> {
+        let context = self.driver.committer.context();
+        let pod = context.cache.external_pods.get(&key("p")).unwrap();
+        let pods = [("p".to_owned(), pod)];
+        let policies = context.cache.policies.active();
+        let judge = |question: PodsQuestion| Some(question.decide(policies.as_deref()));
+        let asked = find_asks::find(&context.cache, "team-a", find_asks::As::Alone, &pods, judge);
+        asked.err().map(|why| (why.reason, why.message))
+    }
+
+    /// The claim of that volume, of an owner that controls it.
+    fn claim(&self, owner: Value, more: Value) {
+        let mut metadata = json!({"name": "p-scratch", "namespace": "team-a", "uid": "c",
+            "ownerReferences": [owner]});
+        metadata
+            .as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        let claim: SlimClaim = decoded(json!({
+            "metadata": metadata,
+            "spec": {"storageClassName": "late", "accessModes": ["ReadWriteOnce"],
+                "resources": {"requests": {"storage": "1Gi"}}},
+            "status": {"phase": "Pending"},
+        }));
+        self.watched.apply(key("p-scratch"), claim);
+    }
+}
+
+fn owner(kind: &str, name: &str, uid: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": kind, "name": name, "uid": uid, "controller": true})
+}
+
+#[tokio::test]
+async fn a_pod_waits_for_the_claim_of_its_own_and_takes_no_other() {
+    let scene = Scene::new();
+    let class: SlimStorageClass = decoded(json!({
+        "metadata": {"name": "late", "uid": "late"}, "provisioner": "disks.example",
+        "volumeBindingMode": "WaitForFirstConsumer",
+    }));
+    scene.watched.apply(Key::new("", "late"), class);
+    scene.see(decoded(json!({
+        "metadata": {"name": "p", "namespace": "team-a", "uid": "p"},
+        "spec": {"schedulerName": "trellis", "containers": [{"name": "c", "image": "i"}],
+            "volumes": [{"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}}]},
+        "status": {"phase": "Pending"},
+    })));
+    let waits = |words: &str| {
+        let (reason, message) = scene.asked().unwrap();
+        assert!(message.contains(words), "{message}");
+        reason
+    };
+    let is_made = "waits for PersistentVolumeClaim \"p-scratch\" of its ephemeral volume: kube-controller-manager makes it";
+    assert_eq!(waits(is_made), Reason::ClaimNotBound);
+    scene.claim(owner("Pod", "p", "before"), json!({}));
+    assert_eq!(waits("is not gone yet"), Reason::ClaimNotBound);
+    for theirs in [
+        owner("Pod", "q", "q"),
+        owner("StatefulSet", "p", "p"),
+        json!({"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "p"}),
+    ] {
+        scene.claim(theirs, json!({}));
+        assert_eq!(waits("is not pod \"p\"'s"), Reason::NameConflict);
+    }
+    let own = owner("Pod", "p", "p");
+    let going = json!({"deletionTimestamp": "2026-01-01T00:00:00Z"});
+    scene.claim(own.clone(), going);
+    assert_eq!(waits("makes it anew"), Reason::ClaimNotBound);
+    scene.claim(own, json!({}));
+    assert_eq!(scene.asked(), None);
+}

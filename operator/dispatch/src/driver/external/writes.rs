@@ -1,0 +1,134 @@
+//! Writes for an external gang: the rest of its plan, its adoption, the deletion of its pods, and
+//! the end of its rollback.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::jiff::Timestamp;
+use tokio::time::Instant;
+use trellis_api::pod_group::{Plan, PodGroupStatus};
+use trellis_api::{PodGroup, Reason};
+
+use super::super::Driver;
+use crate::commit::{ExternalPlan, Outcome};
+use trellis_gang::external::{asks, next, plan};
+use trellis_gang::journal;
+use trellis_gang::keeper::Doomed;
+use trellis_gang::key::Key;
+use trellis_gang::observed::ExternalPods as Pods;
+
+impl Driver {
+    /// Continues the plan in the journal.
+    pub(super) fn go_on_with_external_pods(
+        &mut self,
+        unit: &Key,
+        group: &PodGroup,
+        journal: &PodGroupStatus,
+        pods: &Pods,
+    ) {
+        let (Some(plan), Some(uid)) = (journal.plan.clone(), group.metadata.uid.clone()) else {
+            return;
+        };
+        self.stay_unless_asked(unit);
+        let mut claims = BTreeMap::new();
+        for (name, pod) in pods {
+            // A bound pod has no stored spec, and its claims are bound.
+            if let Some(Ok(spec)) = &pod.spec {
+                claims.insert(name.clone(), asks::claims(name, spec));
+            }
+        }
+        let nodes = next::planned(&plan).map(|(pod, node)| (pod.name.as_str(), node));
+        let mounts = asks::mounts(&claims, nodes);
+        let state = self.external_pods.gangs.get(unit);
+        let asks = state.and_then(|state| state.asks.as_ref());
+        let wanted = ExternalPlan {
+            uid,
+            plan,
+            group: group.metadata.name.clone(),
+            mounts,
+            since: asks.map(|asks| asks.submitted),
+            judged: None,
+            specs: asks.map(|asks| asks.judged.clone()).unwrap_or_default(),
+        };
+        let (committer, key) = (self.committer.clone(), unit.clone());
+        self.start(unit, None, |stop| async move {
+            committer.resume_external_pods(key, wanted, stop).await
+        });
+    }
+
+    /// Writes a journal for bound pods that have none.
+    ///
+    /// The pods keep the queue and the priority with which they were bound, because policies have
+    /// not judged what the PodGroup says now.
+    pub(super) fn adopt_external_pods(&mut self, unit: &Key, group: &PodGroup, pods: &Pods) {
+        let ours = || {
+            let all = pods.values();
+            all.filter(|pod| pod.counts_with_its_gang().is_some())
+        };
+        // The adoption does not renew the time in which the gang cannot be preempted.
+        let since = ours().filter_map(|pod| pod.created).min();
+        let until = since.and_then(|since| since.saturating_add(journal::PLAN_TIME).ok());
+        let adopted = Plan {
+            hash: trellis_compiler::hash_of(&(
+                &group.metadata.uid,
+                Timestamp::now().as_nanosecond().to_string(),
+            )),
+            attempt: 1,
+            generation: group.metadata.generation.unwrap_or(0),
+            queue: ours().find_map(|pod| pod.queue.clone()),
+            priority: ours().map(|pod| pod.priority).min(),
+            deadline: until.map(Time),
+            ..Plan::default()
+        };
+        self.write(unit, move |before| plan::adopted(before, adopted));
+    }
+
+    pub(super) fn stop_external_pods(&mut self, unit: &Key, doomed: Vec<Doomed>, evict: bool) {
+        let now = Instant::now();
+        if let Some(state) = self.external_pods.gangs.get_mut(unit) {
+            for pod in &doomed {
+                state.deletions.ask(&pod.uid, pod.force, now);
+            }
+        }
+        let (committer, key) = (self.committer.clone(), unit.clone());
+        self.start(unit, None, |_| async move {
+            match evict {
+                true => committer.evict(&key, doomed).await,
+                false => committer.delete(&key, doomed).await,
+            }
+        });
+    }
+
+    /// Nothing is left of the plan: the volumes that its claims were given are taken back.
+    pub(super) fn clear_external_pods(
+        &mut self,
+        unit: &Key,
+        group: &PodGroup,
+        journal: &PodGroupStatus,
+        pods: &Pods,
+    ) {
+        let Some(uid) = group.metadata.uid.clone() else {
+            return;
+        };
+        let preempted = journal.reason == Some(Reason::Preempted);
+        if let Some(state) = self.external_pods.gangs.get_mut(unit) {
+            state.preempted = preempted;
+        }
+        self.withdraw(unit);
+        let specs = pods.iter().filter_map(|(name, pod)| match &pod.spec {
+            Some(Ok(spec)) => Some(asks::claims(name, spec)),
+            _ => None,
+        });
+        let claims = specs.flatten().collect();
+        let hash = journal.plan.as_ref().map(|plan| plan.hash.clone());
+        let (committer, key) = (self.committer.clone(), unit.clone());
+        self.start(unit, None, |_| async move {
+            let hash = hash.unwrap_or_default();
+            let cleared = async {
+                committer.unbind_external_pods(&key, &claims, &hash).await?;
+                committer.journal(&key, &uid, plan::emptied).await
+            };
+            cleared.await.err().unwrap_or(Outcome::Done)
+        });
+    }
+}

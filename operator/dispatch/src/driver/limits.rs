@@ -1,0 +1,296 @@
+//! Limits of QuotaPolicies: which gangs draw on them, the GPU-hours they have burnt, and their
+//! usage.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::jiff::Timestamp;
+use tokio::time::Instant;
+use tracing::error;
+use trellis_api::pod_group::Plan;
+use trellis_api::quantity::Amount;
+use trellis_policies::quota::{Draw as Drawing, Held, Holding, LimitId, What, recount};
+use trellis_scheduler::{Draw, FlavorName, LimitName, ResourceName};
+
+use super::{Driver, Gang, Inside};
+use crate::Feed;
+use trellis_gang::key::Key;
+use trellis_gang::quota;
+use trellis_gang::quota::{JobLimits, LimitsReport, base_units, limit_of, name};
+use trellis_gang::{engine, external};
+
+/// How long a limit's account must be wrong before it is reported.
+const WRONG_FOR: Duration = Duration::from_secs(10);
+
+impl Gang {
+    /// The limits that the gang draws on, as the engine's type.
+    pub(super) fn draws(&self) -> Vec<Draw> {
+        let limits = self.limits.as_deref();
+        limits.map(JobLimits::draws).unwrap_or_default()
+    }
+}
+
+impl Driver {
+    /// Stores the limits of a job that has been judged.
+    pub(super) fn take_limits(
+        &mut self,
+        job: &Key,
+        limits: Arc<JobLimits>,
+        touched: &mut BTreeSet<Key>,
+    ) {
+        let state = self.gangs.entry(job.clone()).or_default();
+        if state.limits.as_ref() == Some(&limits) {
+            return;
+        }
+        state.limits = Some(limits.clone());
+        let inside = state.inside;
+        self.note_hours(&limits);
+        let Some(state) = self.gangs.get(job) else {
+            return;
+        };
+        if inside == Inside::No {
+            // The gang may have been left out because its policy had changed: try again.
+            touched.insert(job.clone());
+            return;
+        }
+        self.engine.apply_draws(&engine::id(job), state.draws());
+        let draws = state.surplus_draws();
+        for member in state.surplus.members() {
+            let id = engine::surplus_id(job, member);
+            self.engine.apply_draws(&id, draws.clone());
+        }
+    }
+
+    /// From now on counts the GPU-hours of the limits that are drawn on.
+    pub(super) fn note_hours(&mut self, limits: &JobLimits) {
+        for draw in &limits.draws {
+            if draw.limit.what == What::GpuHours {
+                let limit = draw.limit.clone();
+                self.hour_limits.insert(name(&limit), limit);
+            }
+        }
+    }
+
+    /// True if the job has been judged by the current policies.
+    pub(super) fn is_judged(&self, job: &Key) -> bool {
+        let judged = self.gangs.get(job).and_then(|state| state.limits.as_ref());
+        let of_now = self.committer.context().cache.quotas.version();
+        judged.map_or(0, |limits| limits.version) == of_now
+    }
+
+    /// The limits that a place is charged to, from its journal.
+    pub(super) fn planned_draws(&mut self, plan: &Plan) -> Vec<Draw> {
+        let mut draws = Vec::with_capacity(plan.limits.len());
+        for planned in &plan.limits {
+            let (limit, draw) = limit_of(planned);
+            if limit.what == What::GpuHours {
+                self.hour_limits.insert(draw.limit.clone(), limit);
+            }
+            draws.push(draw);
+        }
+        draws
+    }
+
+    /// Continues from the ledgers of GPU-hours: when this replica begins to lead, and when an
+    /// unreadable ledger can be read again.
+    pub(super) fn resume_hours(&mut self) {
+        let quotas = &self.committer.context().cache.quotas;
+        let version = quotas.version();
+        if std::mem::replace(&mut self.hours_version, version) != version {
+            let objects = quotas.objects.all();
+            let policies = objects.iter().map(|object| &**object);
+            let now = Timestamp::now().as_second();
+            self.hours
+                .resume(policies, |policy| quotas.account_of(policy), now);
+            // The controller judges jobs anew; external pods are judged when they are looked at.
+            let units = self.external_pods.units();
+            units.for_each(|unit| self.committer.context().tell(Feed::Look(unit.clone())));
+        }
+    }
+
+    /// Counts the GPU-hours burnt until now, and closes or opens limits.
+    pub(super) fn count_hours(&mut self) {
+        self.resume_hours();
+        if self.hour_limits.is_empty() && self.hours.burnt().next().is_none() {
+            return;
+        }
+        let (_, policies) = self.committer.context().cache.quotas.active();
+        let used: BTreeMap<&LimitName, i128> = self.engine.limits().collect();
+        let held = self.hour_limits.iter().map(|(name, limit)| {
+            let gpus = used.get(name).copied().unwrap_or_default();
+            (limit.clone(), i64::try_from(gpus).unwrap_or(i64::MAX))
+        });
+        let held: Vec<_> = held.collect();
+        let now = Timestamp::now().as_second();
+        for (limit, gate) in self.hours.count(&policies, held, now) {
+            let limit = name(&limit);
+            match gate {
+                Some(closure) => self.engine.close_limit(limit, closure),
+                None => self.engine.open_limit(&limit),
+            }
+        }
+    }
+
+    /// Time until a limit of GPU-hours is used up, or has room again.
+    pub(super) fn hours_pause(&self) -> Option<Duration> {
+        let (_, policies) = self.committer.context().cache.quotas.active();
+        let at = self.hours.next(&policies)?;
+        let seconds = at.saturating_sub(Timestamp::now().as_second()).max(1);
+        Some(Duration::from_secs(u64::try_from(seconds).unwrap_or(1)))
+    }
+
+    /// Usage of all limits. Limits of GPU-hours that no gang draws on any more are forgotten.
+    pub(super) fn report_limits(&mut self) -> LimitsReport {
+        // A report made before the ledgers are read would overwrite them with nothing.
+        self.resume_hours();
+        let used: BTreeMap<&LimitName, i128> = self.engine.limits().collect();
+        let mut report = LimitsReport::default();
+        let of_jobs = self
+            .gangs
+            .values()
+            .filter_map(|gang| gang.limits.as_deref());
+        let of_external_pods = self
+            .external_pods
+            .draws()
+            .filter_map(|(_, _, limits)| limits);
+        for draw in of_jobs
+            .chain(of_external_pods)
+            .flat_map(|limits| &limits.draws)
+        {
+            let line = report.lines.entry(draw.limit.clone());
+            line.or_insert_with(|| {
+                let used = used.get(&name(&draw.limit)).copied();
+                (used.unwrap_or_default(), draw.max)
+            });
+        }
+        let drawn = |limit: &LimitName| used.contains_key(limit);
+        self.hour_limits
+            .retain(|name, limit| report.lines.contains_key(limit) || drawn(name));
+        for (limit, until, parts) in self.hours.burnt() {
+            report.burnt.insert(limit.clone(), (until, parts));
+        }
+        report.unreadable_ledgers = self.hours.unreadable().clone();
+        report.wrong = self.wrong_for_long();
+        self.wrong_told = report.wrong.len();
+        report
+    }
+
+    /// Number of limits that were wrong for long in the last report. Zero without policies, because
+    /// then no report is made.
+    pub(super) fn limits_wrong_for_long(&self) -> usize {
+        match self.committer.context().cache.quotas.objects.is_empty() {
+            true => 0,
+            false => self.wrong_told,
+        }
+    }
+
+    /// Limits whose account in the engine has differed from a recount for long.
+    fn wrong_for_long(&mut self) -> BTreeSet<LimitId> {
+        let used: BTreeMap<&LimitName, i128> = self.engine.limits().collect();
+        let wrong: BTreeSet<LimitId> = self
+            .recount()
+            .into_iter()
+            .filter(|(limit, counted)| {
+                let used = used.get(&name(limit)).copied().unwrap_or_default();
+                counted.map(|amount| i128::from(base_units(&limit.what, amount))) != Some(used)
+            })
+            .map(|(limit, _)| limit)
+            .collect();
+        self.wrong_limits.retain(|limit, _| wrong.contains(limit));
+        let now = Instant::now();
+        let mut told = BTreeSet::new();
+        for limit in wrong {
+            let since = *self.wrong_limits.entry(limit.clone()).or_insert(now);
+            if now.saturating_duration_since(since) >= WRONG_FOR {
+                error!(%limit, "what is held of it is not what is counted anew: report it, and start the operator again");
+                told.insert(limit);
+            }
+        }
+        told
+    }
+
+    /// The limits in the journal of a gang that has not been judged: its job does not decode, or an
+    /// earlier leader promised the place to external pods.
+    fn planned_drawings(&self, job: &Key) -> Vec<Drawing> {
+        let group = self.committer.context().cache.pod_groups.get(job);
+        let plan = group
+            .as_ref()
+            .and_then(|group| group.status.as_ref()?.plan.as_ref());
+        let planned = plan.into_iter().flat_map(|plan| &plan.limits);
+        planned.map(quota::counted).collect()
+    }
+
+    /// Recounts the usage of each limit from the gangs' places and what the engine charges for
+    /// them.
+    fn recount(&self) -> BTreeMap<LimitId, Option<Amount>> {
+        let amount = |resource: &str, units: i128| {
+            let units = i64::try_from(units).ok()?;
+            Some(match resource {
+                "cpu" => Amount::from_millis(units),
+                _ => Amount::from_units(units),
+            })
+        };
+        let told = |held: Vec<(FlavorName, ResourceName, i128)>| -> Vec<Held> {
+            let held = held.into_iter();
+            held.map(|(flavor, resource, units)| Held {
+                flavor: flavor.as_str().to_owned(),
+                amount: amount(resource.as_str(), units),
+                resource: resource.as_str().to_owned(),
+            })
+            .collect()
+        };
+        let jobs = self.gangs.iter().flat_map(|(job, state)| {
+            let draws = || match &state.limits {
+                Some(limits) => limits.draws.clone(),
+                None => self.planned_drawings(job),
+            };
+            let is_inside = state.inside != Inside::No;
+            // A gang that leaves holds no quota. A gang that restarts waits, and holds what is kept
+            // for it.
+            let held = is_inside.then(|| self.engine.charge(&engine::id(job)));
+            let held = held.flatten().map(|held| (draws(), Some(held)));
+            let waits = (state.inside == Inside::Waiting).then(|| (draws(), None));
+            [held, waits].into_iter().flatten()
+        });
+        let jobs = jobs.map(|(draws, held)| (draws, held.map(&told)));
+        // Surplus pods do not count as jobs.
+        let surplus = self.gangs.iter().flat_map(|(job, state)| {
+            let limits = state.limits.iter().flat_map(|limits| &limits.draws);
+            let is_amount =
+                |draw: &&Drawing| !matches!(draw.limit.what, What::RunningJobs | What::QueuedJobs);
+            let draws: Vec<Drawing> = limits.filter(is_amount).cloned().collect();
+            state.surplus.placed().filter_map(move |member| {
+                let held = self.engine.charge(&engine::surplus_id(job, member))?;
+                Some((draws.clone(), Some(held)))
+            })
+        });
+        let surplus = surplus.map(|(draws, held)| (draws, held.map(&told)));
+        let external_pods = self
+            .external_pods
+            .draws()
+            .filter_map(|(unit, inside, limits)| {
+                let held = match inside {
+                    Inside::No => return None,
+                    Inside::Waiting => None,
+                    Inside::Nominated | Inside::Placed | Inside::Kept => {
+                        Some(self.engine.charge(&engine::id(unit))?)
+                    }
+                };
+                let draws = match limits {
+                    Some(limits) => limits.draws.clone(),
+                    None => self.planned_drawings(&external::pod_group(unit)),
+                };
+                Some((draws, held))
+            });
+        let external_pods = external_pods.map(|(draws, held)| (draws, held.map(&told)));
+        let jobs: Vec<_> = jobs.chain(surplus).chain(external_pods).collect();
+        let mut counted = recount(jobs.iter().map(|(draws, held)| Holding {
+            draws,
+            held: held.as_deref(),
+        }));
+        // GPU-hours are burnt, and not held.
+        counted.retain(|limit, _| limit.what != What::GpuHours);
+        counted
+    }
+}

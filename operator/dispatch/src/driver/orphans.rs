@@ -1,0 +1,155 @@
+//! Pods of jobs that are gone.
+//!
+//! The garbage collector deletes pods that their job still owned. On a lost node no kubelet stops
+//! them, and their gang would hold its quota until the node is repaired: these pods are deleted by
+//! force. This works only for jobs that this process has read and seen go, because only the job
+//! says whether a rank that is cut off may still write (`restart.lostNode: Wait`).
+//!
+//! A pod that the job did not own any more when it went (`kubectl delete --cascade=orphan`, a
+//! removed owner reference) would run for ever and count in no queue. Trellis deletes it. It also
+//! does so while a finalizer keeps a deleted job.
+
+use std::collections::BTreeMap;
+
+use tokio::time::Instant;
+use tracing::info;
+
+use super::Driver;
+use super::steps::waits_for_lost_nodes;
+use trellis_cache::Cache;
+use trellis_cache::Seen;
+use trellis_gang::deletions::Deletions;
+use trellis_gang::keeper::Doomed;
+use trellis_gang::key::Key;
+use trellis_gang::observed::PodView;
+
+/// Pods of one job that is gone.
+#[derive(Debug, Default)]
+pub(super) struct Orphans {
+    /// Uid of the job whose pods on lost nodes are deleted by force.
+    forced: Option<String>,
+    asked: Deletions,
+}
+
+#[cfg(test)]
+impl Orphans {
+    /// Uids of the pods whose deletion was requested.
+    pub(super) fn asked_for(&self) -> impl Iterator<Item = String> {
+        self.asked.uids().cloned()
+    }
+}
+
+/// The job that has the name now.
+struct Job {
+    uid: String,
+    is_going: bool,
+}
+
+impl Driver {
+    /// Handles the deletion of a job: its pods on lost nodes may be deleted by force, unless it
+    /// forbids that.
+    pub(super) fn leaves_orphans(&mut self, job: &Key) {
+        let run = self.gangs.get(job).and_then(super::Gang::run);
+        let job_of = |run: &trellis_gang::Run| run.job.compiled().job().spec().clone();
+        let waits = run.is_none_or(|run| waits_for_lost_nodes(&job_of(run)));
+        if let Some(run) = run.filter(|_| !waits) {
+            let orphans = self.orphans.entry(job.clone()).or_default();
+            orphans.forced = Some(run.uid.clone());
+        }
+    }
+
+    /// Deletes pods of a job that is gone, if the garbage collector does not.
+    pub(super) fn reap(&mut self, job: &Key) {
+        let context = self.committer.context().clone();
+        let pods = context.cache.pods.of(job);
+        let now_named = named(&context.cache, job);
+        let forced = self.orphans.get(job).and_then(|all| all.forced.clone());
+        let concerns = |pod: &PodView| {
+            forced.as_ref() == Some(&pod.job_uid) || is_abandoned(pod, now_named.as_ref())
+        };
+        if !pods.values().any(concerns) {
+            self.orphans.remove(job);
+            return;
+        }
+        let given_up = |pod: &PodView| {
+            pod.node
+                .as_ref()
+                .is_some_and(|n| context.cache.is_given_up(n))
+        };
+        let orphans = self.orphans.entry(job.clone()).or_default();
+        let now = Instant::now();
+        orphans.asked.retain_those_of(&pods);
+        let doomed = due(
+            &pods,
+            |pod| {
+                let is_stuck = pod.deleting && given_up(pod);
+                match forced.as_ref() == Some(&pod.job_uid) && is_stuck {
+                    true => Some(true),
+                    false => {
+                        let can_stop = !pod.deleting || pod.stops_too_late;
+                        (can_stop && is_abandoned(pod, now_named.as_ref())).then_some(false)
+                    }
+                }
+            },
+            &mut orphans.asked,
+            now,
+        );
+        if let Some(at) = orphans.asked.next(now) {
+            self.alarms.set(job, at);
+        }
+        if !doomed.is_empty() {
+            info!(%job, pods = doomed.len(), "pods whose job is gone are deleted");
+            let (committer, job) = (self.committer.clone(), job.clone());
+            // It is not the task of a gang: only the next alarm looks at its result.
+            tokio::spawn(async move { committer.delete(&job, doomed).await });
+        }
+    }
+}
+
+fn named(cache: &Cache, job: &Key) -> Option<Job> {
+    Some(match cache.job(job)? {
+        Seen::Job(job) => Job {
+            uid: job.metadata.uid.clone().unwrap_or_default(),
+            is_going: job.metadata.deletion_timestamp.is_some(),
+        },
+        Seen::Undecodable(job) => Job {
+            uid: job.uid,
+            is_going: false,
+        },
+    })
+}
+
+/// True if a pod holds resources for a job that is gone, and the garbage collector does not delete
+/// it.
+fn is_abandoned(pod: &PodView, named: Option<&Job>) -> bool {
+    let of_now = named.filter(|job| job.uid == pod.job_uid);
+    let is_left = of_now.map_or(!pod.is_owned, |job| job.is_going);
+    is_left && !pod.phase.is_over()
+}
+
+/// Pods to delete now. `force`: None keeps a pod, Some says whether to delete it by force.
+fn due(
+    pods: &BTreeMap<String, PodView>,
+    force: impl Fn(&PodView) -> Option<bool>,
+    asked: &mut Deletions,
+    now: Instant,
+) -> Vec<Doomed> {
+    let orphans = pods.iter().filter_map(|(name, pod)| {
+        let force = force(pod)?;
+        Some((name, pod, force))
+    });
+    let due = orphans.filter(|(_, pod, force)| {
+        let is_due = asked.is_due(&pod.uid, *force, now);
+        if is_due {
+            asked.ask(&pod.uid, *force, now);
+        }
+        is_due
+    });
+    due.map(|(name, pod, force)| Doomed {
+        name: name.clone(),
+        uid: pod.uid.clone(),
+        force,
+        grace: force.then_some(0),
+    })
+    .collect()
+}

@@ -1,0 +1,63 @@
+//! A surplus pod as the engine knows it.
+
+use std::collections::BTreeMap;
+
+use tokio::time::Instant;
+use trellis_api::pod_group::{Assignment, Plan};
+use trellis_scheduler::{Gang, NodeName};
+
+use super::Driver;
+use trellis_gang::Run;
+use trellis_gang::engine;
+use trellis_gang::engine::Member;
+use trellis_gang::key::Key;
+
+impl Driver {
+    /// The engine's form of a surplus pod.
+    pub(super) fn surplus_gang(
+        &mut self,
+        job: &Key,
+        run: &Run,
+        plan: &Plan,
+        member: &Member,
+    ) -> Option<Gang> {
+        let kept_out = self.kept_out(job);
+        let state = self.gangs.get(job)?;
+        let avoided = state.avoided.now(Instant::now()).cloned();
+        let ticket = engine::Ticket {
+            submitted: run.submitted,
+            excluded: run.kept_away_from(true).chain(avoided).collect(),
+            volumes: run.volumes.clone(),
+            kept_out,
+            ..engine::Ticket::default()
+        };
+        let mut gang = engine::surplus(run.job.compiled(), &ticket, &state.actual, plan, member)?;
+        gang.draws = state.surplus_draws();
+        Some(gang)
+    }
+
+    /// Labels of the domain in which a pod must be that joins its gang. Empty: it may be anywhere.
+    /// None: no node of the gang is in such a domain, so the pod waits.
+    pub(super) fn domain_labels(
+        &self,
+        run: &Run,
+        plan: &Plan,
+        group: &str,
+    ) -> Option<BTreeMap<String, String>> {
+        let spec = run.job.compiled().job().spec();
+        let Some((level, is_of_group)) = spec.required_level(group) else {
+            return Some(BTreeMap::new());
+        };
+        let is_own = |a: &&Assignment| !is_of_group || a.group == group;
+        let own: Vec<_> = plan.assignments.iter().filter(is_own).collect();
+        // Without a pod in the gang, the group takes the domain of the first other group.
+        let nodes = match own.is_empty() {
+            true => plan.assignments.iter().collect(),
+            false => own,
+        };
+        nodes.into_iter().find_map(|assignment| {
+            let node = NodeName::new(assignment.node.as_str());
+            self.engine.domain_labels(level, &node)
+        })
+    }
+}

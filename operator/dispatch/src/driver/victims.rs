@@ -1,0 +1,418 @@
+//! Victims of preemption and drain: which gang leaves for which, which have been asked, and which
+//! stay after all.
+//!
+//! The engine counts a victim as leaving from its decision on. The victim is asked to leave once
+//! the nomination is in the preemptor's journal. Then its own journal says so, and a new leader
+//! asks the victims that have not been asked yet.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use tokio::time::Instant;
+use trellis_api::pod_group::{
+    Because, MOST_VICTIMS, NominatedVictim, PodGroupPhase, PodGroupStatus,
+};
+use trellis_api::{PodGroup, Reason};
+use trellis_scheduler::Victim;
+
+use super::{Driver, Inside};
+use crate::commit::Nomination;
+use trellis_gang::flavors::Place;
+use trellis_gang::key::Key;
+use trellis_gang::{engine, external, journal};
+
+/// How long a gang is no victim after its disruption budget, or the state of the caches, forbade
+/// it.
+pub(super) const SPARED: SignedDuration = SignedDuration::from_secs(60);
+/// Jobs that a message names at most.
+const NAMED: usize = 5;
+
+/// A gang that the engine counts as leaving.
+#[derive(Clone, Debug)]
+pub(super) struct Leaving {
+    /// The preemptor. None: the gang's queue is drained.
+    by: Option<Key>,
+    /// Hash of the plan whose place the gang has to leave.
+    plan: String,
+    /// The gang may be asked to leave, because the nomination is in the journal.
+    told: bool,
+    /// When the gang was chosen as a victim.
+    pub(super) since: Instant,
+    message: String,
+}
+
+impl Leaving {
+    /// Why the gang has to leave, if it may be asked to.
+    pub(super) fn told(&self) -> Option<&str> {
+        self.told.then_some(self.message.as_str())
+    }
+
+    /// True if the journal holds the place that the gang has to leave.
+    pub(super) fn concerns(&self, journal: &PodGroupStatus) -> bool {
+        holds(journal) && journal.plan.as_ref().is_some_and(|p| p.hash == self.plan)
+    }
+}
+
+/// True if the gang holds the plan's place, even if some of its pods do not exist yet.
+pub(super) fn holds(journal: &PodGroupStatus) -> bool {
+    matches!(
+        journal.phase,
+        Some(PodGroupPhase::Committing | PodGroupPhase::Placed)
+    )
+}
+
+impl Driver {
+    /// Nominates the gang for a place that these victims have to leave.
+    pub(super) fn preempt(&mut self, job: &Key, place: Place, victims: &[Victim]) {
+        self.spare(job);
+        let context = self.committer.context().clone();
+        let (Some(state), Some(group)) =
+            (self.gangs.get_mut(job), context.cache.pod_groups.get(job))
+        else {
+            self.withdraw(job);
+            for victim in victims {
+                self.stay(&who(victim), SignedDuration::ZERO);
+            }
+            return;
+        };
+        state.inside = Inside::Nominated;
+        let named = self.name_victims(job, &group, victims);
+        let Some(named) = named.filter(|named| !named.is_empty()) else {
+            self.withdraw(job);
+            context.touch(job.clone());
+            return;
+        };
+        let busy = self.gangs.get(job).is_some_and(|s| s.task.is_some());
+        if busy {
+            // The gang is queued again once its task has ended.
+            self.withdraw(job);
+            return;
+        }
+        if let Some(message) = too_many(&named) {
+            self.put_off(job, Reason::InsufficientCapacity, message);
+            return;
+        }
+        let message = self.told_to_follow(&place, &named);
+        self.nominate(
+            job,
+            Nomination {
+                place,
+                victims: named,
+                message,
+            },
+        );
+    }
+
+    /// Names the victims whose place is in a journal. None: a victim's job does not decode, so its
+    /// place cannot be rolled back.
+    pub(super) fn name_victims(
+        &mut self,
+        job: &Key,
+        group: &PodGroup,
+        victims: &[Victim],
+    ) -> Option<Vec<NominatedVictim>> {
+        let mut named = Vec::new();
+        let mut unreadable = BTreeSet::new();
+        for victim in victims {
+            let (of, member) = engine::whose(&victim.gang);
+            let who = who(victim);
+            let Some(because) = engine::because(victim.because) else {
+                continue;
+            };
+            let Some(uid) = self.job_uid(&of) else {
+                unreadable.insert(who);
+                continue;
+            };
+            let Some(plan) = self.held_plan(&of) else {
+                self.drop_unwritten(&of);
+                continue;
+            };
+            let nominated = NominatedVictim {
+                namespace: of.namespace.to_string(),
+                name: of.name.to_string(),
+                uid,
+                plan,
+                pod: member.map(|member| member.pod_name(&of.name)),
+                because,
+            };
+            self.note(job, group, &nominated, false);
+            named.push(nominated);
+        }
+        for who in &unreadable {
+            self.stay(who, SPARED);
+        }
+        unreadable.is_empty().then_some(named)
+    }
+
+    fn nominate(&mut self, job: &Key, nomination: Nomination) {
+        let state = self.gangs.get(job);
+        let (Some(state), Some(run)) = (state, state.and_then(|s| s.run().cloned())) else {
+            self.withdraw(job);
+            return;
+        };
+        let planned = state.planned(&run);
+        let committer = self.committer.clone();
+        let key = job.clone();
+        self.start(job, Some(run.clone()), |stop| async move {
+            committer
+                .nominate(key, run, nomination, planned, stop)
+                .await
+        });
+    }
+
+    /// Makes a gang leave whose queue is drained.
+    pub(super) fn drain(&mut self, victim: &Victim) {
+        let (of, who) = (engine::job_of(&victim.gang), who(victim));
+        let Some(plan) = self.held_plan(&of) else {
+            self.drop_unwritten(&of);
+            return;
+        };
+        let queue = self.queue_of(&of);
+        let leaving = Leaving {
+            by: None,
+            plan,
+            told: true,
+            since: Instant::now(),
+            message: format!("queue {queue:?} is being drained"),
+        };
+        self.leaving.insert(who, leaving);
+        self.advance(&of);
+    }
+
+    /// Name of the queue in which a gang counts.
+    fn queue_of(&self, of: &Key) -> String {
+        if external::is_external(of) {
+            return self.queue_of_external_pods(of);
+        }
+        let group = self.committer.context().cache.pod_groups.get(of);
+        group.map(|g| g.spec.queue_name.clone()).unwrap_or_default()
+    }
+
+    /// Asks the victims of a journaled nomination to leave, unless they have been asked.
+    pub(super) fn tell_victims(&mut self, job: &Key, group: &PodGroup, journal: &PodGroupStatus) {
+        for victim in &journal.victims {
+            if self.note(job, group, victim, true) {
+                self.advance(&Key::new(&victim.namespace, &victim.name));
+            }
+        }
+    }
+
+    /// Notes a victim, if it still holds the place that it has to leave.
+    pub(super) fn note(
+        &mut self,
+        by: &Key,
+        group: &PodGroup,
+        victim: &NominatedVictim,
+        told: bool,
+    ) -> bool {
+        let of = Key::new(&victim.namespace, &victim.name);
+        let another = self.job_uid(&of).is_some_and(|uid| uid != victim.uid);
+        if another || self.held_plan(&of).as_ref() != Some(&victim.plan) {
+            return false;
+        }
+        let Some(who) = engine::leaver(victim) else {
+            return false;
+        };
+        let before = self.leaving.get(&who);
+        let since = before.map_or_else(Instant::now, |before| before.since);
+        let leaving = Leaving {
+            by: Some(by.clone()),
+            plan: victim.plan.clone(),
+            told,
+            since,
+            message: told_to_leave(by, group, victim.because),
+        };
+        self.leaving.insert(who, leaving);
+        true
+    }
+
+    /// Frees the victims of this preemptor: those that have not begun to leave stay.
+    pub(super) fn spare(&mut self, job: &Key) {
+        let theirs = |leaving: &Leaving| leaving.by.as_ref() == Some(job);
+        let spared: Vec<Key> = self
+            .leaving
+            .extract_if(.., |_, leaving| theirs(leaving))
+            .map(|(who, _)| who)
+            .collect();
+        for who in spared {
+            self.stay(&who, SignedDuration::ZERO);
+        }
+    }
+
+    /// Tells the engine that a victim stays, and is no victim again for so long.
+    pub(super) fn stay(&mut self, job: &Key, safe: SignedDuration) {
+        let until = Timestamp::now().saturating_add(safe);
+        let until = engine::time(until.unwrap_or(Timestamp::MAX));
+        self.engine.stay(&engine::id(job), until);
+    }
+
+    /// A disruption budget keeps a victim: the preemptor waits, and tries other victims first.
+    pub(super) fn kept(&mut self, job: &Key, victim: &Key, message: String) {
+        self.stay(victim, SPARED);
+        self.put_off(job, Reason::ProtectedByBudget, message);
+    }
+
+    /// Cancels the task of a victim whose plan is not written: it has nothing to leave yet, and
+    /// waits again. If the plan is written after all, the victim stays, and the preemptor finds no
+    /// room.
+    fn drop_unwritten(&mut self, job: &Key) {
+        if external::is_external(job) {
+            return self.stop_unwritten(job);
+        }
+        if let Some(task) = self.gangs.get(job).and_then(|state| state.task.as_ref()) {
+            task.stop.cancel();
+        }
+    }
+
+    /// Hash of the plan whose place the gang holds.
+    fn held_plan(&self, job: &Key) -> Option<String> {
+        if external::is_external(job) {
+            return self.external_pods_plan(job);
+        }
+        let group = self.committer.context().cache.pod_groups.get(job)?;
+        let journal = group.status.as_ref().filter(|journal| holds(journal))?;
+        journal.plan.as_ref().map(|plan| plan.hash.clone())
+    }
+
+    pub(super) fn told_to_follow(&self, place: &Place, victims: &[NominatedVictim]) -> String {
+        let nodes: BTreeSet<_> = place.placement.iter().map(|(_, _, node)| node).collect();
+        let mut all: Vec<String> = victims.iter().map(named).collect();
+        all.dedup();
+        let more = all.len().saturating_sub(NAMED);
+        let mut names: Vec<String> = all.iter().take(NAMED).cloned().collect();
+        if more > 0 {
+            names.push(format!("{more} more"));
+        }
+        let (jobs, nodes) = (all.len(), nodes.len());
+        let groups = &self.committer.context().cache.pod_groups;
+        let grace = |victim: &NominatedVictim| {
+            let group = groups.get(&Key::new(&victim.namespace, &victim.name))?;
+            Some(group.spec.grace_period_seconds())
+        };
+        let longest = victims.iter().filter_map(grace).max();
+        format!(
+            "{jobs} {} leaving: {}; room on {nodes} {}; they have up to {} s to stop",
+            match (jobs, victims.iter().any(|v| v.pod.is_some())) {
+                (1, false) => "job is",
+                (_, false) => "jobs are",
+                (1, true) => "pod is",
+                (_, true) => "jobs and pods are",
+            },
+            names.join(", "),
+            if nodes == 1 { "node" } else { "nodes" },
+            longest.unwrap_or(30),
+        )
+    }
+
+    /// Gives up a nominated place.
+    pub(super) fn void(&mut self, job: &Key) {
+        self.withdraw(job);
+        self.write(job, journal::voided);
+    }
+}
+
+/// The gang, or the surplus pod, that has to leave.
+fn who(victim: &Victim) -> Key {
+    match engine::whose(&victim.gang) {
+        (job, None) => job,
+        (job, Some(member)) => engine::surplus_key(&job, &member),
+    }
+}
+
+/// Why so many victims are refused: one object must name them all.
+pub(super) fn too_many(named: &[NominatedVictim]) -> Option<String> {
+    (named.len() > MOST_VICTIMS).then(|| {
+        format!(
+            "{} jobs would have to make room, and {MOST_VICTIMS} is the most for one",
+            named.len()
+        )
+    })
+}
+
+/// The job, or the surplus pod.
+fn named(victim: &NominatedVictim) -> String {
+    match &victim.pod {
+        None => format!("\"{}/{}\"", victim.namespace, victim.name),
+        Some(pod) => format!("pod \"{}/{pod}\"", victim.namespace),
+    }
+}
+
+fn told_to_leave(by: &Key, group: &PodGroup, because: Because) -> String {
+    let why = match because {
+        Because::LaterInQueue => "both are in that queue, which puts the other first",
+        Because::Borrows => {
+            "its own queue holds more than its quota, and that queue asks for its own"
+        }
+        Because::LowerPriority => "both queues borrow, and its priority is lower",
+        Because::Surplus => "its job can do without it",
+    };
+    format!(
+        "makes room for job \"{by}\" of queue {:?} with priority {}: {why}",
+        group.spec.queue_name,
+        group.spec.priority()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trellis_api::PodGroupSpec;
+    use trellis_api::pod_group::Plan;
+
+    fn journal(phase: PodGroupPhase, plan: &str) -> PodGroupStatus {
+        PodGroupStatus {
+            phase: Some(phase),
+            plan: Some(Plan {
+                hash: plan.to_owned(),
+                ..Plan::default()
+            }),
+            ..PodGroupStatus::default()
+        }
+    }
+
+    #[test]
+    fn a_gang_leaves_the_place_that_was_meant_and_no_later_one() {
+        let leaving = Leaving {
+            by: None,
+            plan: "first".to_owned(),
+            told: false,
+            since: Instant::now(),
+            message: String::new(),
+        };
+        for (phase, plan, expected) in [
+            (PodGroupPhase::Placed, "first", true),
+            (PodGroupPhase::Committing, "first", true),
+            (PodGroupPhase::Placed, "second", false),
+            (PodGroupPhase::Unwinding, "first", false),
+            (PodGroupPhase::Finished, "first", false),
+            (PodGroupPhase::Nominated, "first", false),
+        ] {
+            assert_eq!(
+                leaving.concerns(&journal(phase, plan)),
+                expected,
+                "{phase:?} {plan}"
+            );
+        }
+        assert!(leaving.told().is_none());
+        let told = Leaving {
+            told: true,
+            ..leaving
+        };
+        assert_eq!(told.told(), Some(""));
+    }
+
+    #[test]
+    fn a_victim_is_told_by_whom_and_why() {
+        let spec = PodGroupSpec {
+            queue_name: "vision".to_owned(),
+            priority: Some(100),
+            ..PodGroupSpec::default()
+        };
+        let group = PodGroup::new("high", spec);
+        let said = told_to_leave(&Key::new("ns", "high"), &group, Because::LaterInQueue);
+        assert_eq!(
+            said,
+            "makes room for job \"ns/high\" of queue \"vision\" with priority 100: both are in that queue, which puts the other first"
+        );
+    }
+}

@@ -1,0 +1,126 @@
+//! Groups a gang's pods by their request, with the nodes that their volumes allow.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use trellis_api::Reason;
+use trellis_api::pod_group::PlannedPod;
+use trellis_scheduler::Constraints;
+
+use crate::find_asks::Member;
+use trellis_cache::Cache;
+use trellis_gang::Certificate;
+use trellis_gang::claims::of_claim;
+use trellis_gang::constraints;
+use trellis_gang::external::asks::{Alike, claims};
+use trellis_gang::external::own_claims;
+use trellis_gang::key::Key;
+use trellis_gang::observed::Repelled;
+use trellis_gang::volumes::Mounted;
+
+/// Most different requests in one gang: each is placed separately.
+const MOST_KINDS: usize = 256;
+
+pub(super) type Found = (Vec<Alike>, BTreeMap<String, BTreeSet<String>>, bool);
+
+/// The pods by request, the claims of each, and whether a claim keeps all of them on one node.
+pub(super) fn alike(
+    cache: &Cache,
+    namespace: &str,
+    namespace_labels: &BTreeMap<String, String>,
+    members: &[Member<'_>],
+) -> Result<Found, Certificate> {
+    let storage = cache.storage(namespace);
+    let mut volumes: BTreeMap<String, Mounted> = BTreeMap::new();
+    let mut mounted_by: BTreeMap<String, usize> = BTreeMap::new();
+    let mut of_pods = BTreeMap::new();
+    for member in members {
+        let claims = claims(member.name, member.spec);
+        let own = own_claims::names(member.name, member.spec);
+        for claim in &claims {
+            if own.contains(claim) {
+                own_claims::look(member.name, &member.pod.uid, claim, &storage)?;
+            }
+            let count = mounted_by.entry(claim.clone()).or_default();
+            *count = count.saturating_add(1);
+            if !volumes.contains_key(claim) {
+                let found = of_claim(claim, &storage).map_err(|(reason, what)| {
+                    let message = format!(
+                        "pod {:?} mounts PersistentVolumeClaim {claim:?}, which {what}",
+                        member.name
+                    );
+                    Certificate::waits(reason, message)
+                })?;
+                volumes.insert(claim.clone(), found);
+            }
+        }
+        if !claims.is_empty() {
+            of_pods.insert(member.name.to_owned(), claims);
+        }
+    }
+    let of_one_node = |claim: &&String| {
+        let several = mounted_by.get(*claim).is_some_and(|pods| *pods > 1);
+        several && volumes.get(*claim).is_some_and(|mounted| mounted.one_node)
+    };
+    let of_all = |claim: &String| mounted_by.get(claim) == Some(&members.len());
+    let one_node = volumes.keys().filter(of_one_node).any(of_all);
+    let label = |node: &str, key: &str| {
+        let node = cache.nodes.get(&Key::new("", node))?;
+        node.metadata.labels.as_ref()?.get(key).cloned()
+    };
+    let is_repelled = cache.repulsions.concern(namespace, namespace_labels);
+    let mut groups: Vec<Alike> = Vec::new();
+    for member in members {
+        let own = of_pods.get(member.name).into_iter().flatten();
+        let mut reach: Vec<_> = own
+            .clone()
+            .filter_map(|claim| volumes.get(claim))
+            .flat_map(|mounted| mounted.reach.iter().cloned())
+            .collect();
+        reach.sort_unstable();
+        reach.dedup();
+        let kept_out = match is_repelled {
+            true => cache.repulsions.domains(
+                Repelled {
+                    namespace,
+                    namespace_labels,
+                    labels: &member.pod.labels,
+                },
+                label,
+            ),
+            false => BTreeSet::new(),
+        };
+        let pod = PlannedPod {
+            name: member.name.to_owned(),
+            uid: member.pod.uid.clone(),
+        };
+        let mut new = Alike {
+            request: member.pod.request.clone(),
+            constraints: Constraints {
+                volumes: reach,
+                kept_out,
+                ..constraints::of_pod(member.spec)
+            },
+            one_node: own.clone().any(|claim| of_one_node(&claim)),
+            pods: Vec::new(),
+        };
+        let is_full = groups.len() >= MOST_KINDS;
+        let like = groups.iter_mut().find(|group| {
+            (&group.request, &group.constraints, group.one_node)
+                == (&new.request, &new.constraints, new.one_node)
+        });
+        match like {
+            Some(group) => group.pods.push(pod),
+            None if is_full => {
+                let message = format!(
+                    "the pods of the gang ask for more than {MOST_KINDS} different things (requests, nodes, volumes): make them alike, or make several gangs of them"
+                );
+                return Err(Certificate::waits(Reason::ConstraintNotSupported, message));
+            }
+            None => {
+                new.pods.push(pod);
+                groups.push(new);
+            }
+        }
+    }
+    Ok((groups, of_pods, one_node))
+}

@@ -1,0 +1,358 @@
+//! Acquires, renews and releases the Lease.
+
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use k8s_openapi::jiff::Timestamp;
+use kube::api::{ObjectMeta, PostParams};
+use kube::{Api, Client};
+use tracing::{debug, info, warn};
+
+use super::leadership::{Leadership, REQUEST_TIMEOUT, request_time};
+use super::{epoch_of, transitions, transitions_of};
+
+/// Name of the Lease.
+pub const LEASE_NAME: &str = "trellis-operator";
+/// Annotation with the seconds for which the holder waits for an answer to a write. The next
+/// candidate waits for so long after the lease has run out.
+const REQUEST_SECONDS: &str = "trellis.dev/request-seconds";
+/// How long the lease may be refused until that counts as an error of the installation.
+const REFUSED_FOR_GOOD: Duration = Duration::from_secs(60);
+
+/// Result of one look at the lease.
+enum Attempt {
+    /// The lease is ours.
+    Taken(Box<(Leadership, Lease)>),
+    /// Look again after this time.
+    LookAgainIn(Duration),
+}
+
+/// The version of a lease, and since when this process has seen no other.
+///
+/// A candidate reads no clock of another machine: the lease is over when it has not changed for
+/// its duration by the clock of the candidate.
+#[derive(Default)]
+struct Unchanged(Option<(String, Instant)>);
+
+impl Unchanged {
+    /// How much of `needed` is left at `now`, for a lease that is seen at `version`. Zero when the
+    /// lease has not changed for so long.
+    fn left(&mut self, version: &str, now: Instant, needed: Duration) -> Duration {
+        match &self.0 {
+            Some((before, since)) if before == version => {
+                needed.saturating_sub(now.saturating_duration_since(*since))
+            }
+            _ => {
+                self.0 = Some((version.to_owned(), now));
+                needed
+            }
+        }
+    }
+}
+
+/// The time until the next look at a lease that is held for `left`: no later than it may be over.
+/// None: it is over.
+fn next_look(left: Duration, pause: Duration) -> Option<Duration> {
+    (!left.is_zero()).then(|| left.min(pause))
+}
+
+/// One candidate for the lease.
+pub struct Candidate {
+    api: Api<Lease>,
+    identity: String,
+    duration: Duration,
+}
+
+impl Candidate {
+    /// A candidate under an identity that no other process has ever had.
+    #[must_use]
+    pub fn new(client: Client, namespace: &str, identity: String, duration: Duration) -> Self {
+        Self {
+            api: Api::namespaced(client, namespace),
+            identity,
+            duration,
+        }
+    }
+
+    /// Waits until the lease is ours.
+    ///
+    /// # Errors
+    /// If the lease may not be read or written, which waiting does not mend.
+    pub async fn acquire(&self) -> anyhow::Result<(Leadership, Lease)> {
+        let mut unchanged = Unchanged::default();
+        let mut refused: Option<Instant> = None;
+        loop {
+            let pause = match self.try_acquire(&mut unchanged).await {
+                Ok(Attempt::Taken(taken)) => return Ok(*taken),
+                Ok(Attempt::LookAgainIn(pause)) => pause,
+                // An API server that has just started knows no roles yet, so only a lasting refusal
+                // is an error.
+                Err(kube::Error::Api(status)) if status.code == 403 || status.code == 404 => {
+                    let since = *refused.get_or_insert_with(Instant::now);
+                    if since.elapsed() > REFUSED_FOR_GOOD {
+                        anyhow::bail!(
+                            "the lease {LEASE_NAME:?} cannot be taken: {}: its namespace must be there (--namespace), and the roles of the chart",
+                            status.message
+                        )
+                    }
+                    warn!(
+                        error = status.message,
+                        "the lease was not taken: its namespace must be there (--namespace), and the roles of the chart"
+                    );
+                    tokio::time::sleep(self.pause()).await;
+                    continue;
+                }
+                Err(error) => {
+                    debug!(%error, "the lease was not taken");
+                    self.pause()
+                }
+            };
+            refused = None;
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    async fn try_acquire(&self, unchanged: &mut Unchanged) -> kube::Result<Attempt> {
+        let Some(mut lease) = self.api.get_opt(LEASE_NAME).await? else {
+            let asked = Instant::now();
+            let lease = Lease {
+                metadata: ObjectMeta {
+                    name: Some(LEASE_NAME.to_owned()),
+                    ..ObjectMeta::default()
+                },
+                spec: Some(self.spec(0)),
+            };
+            let lease = self.published(lease);
+            let lease = match self.api.create(&PostParams::default(), &lease).await {
+                Err(kube::Error::Api(status)) if status.code == 409 => {
+                    return Ok(Attempt::LookAgainIn(self.pause()));
+                }
+                other => other?,
+            };
+            return Ok(self.taken(lease, asked));
+        };
+        let spec = lease.spec.clone().unwrap_or_default();
+        let version = lease.metadata.resource_version.clone().unwrap_or_default();
+        let held = spec
+            .holder_identity
+            .as_deref()
+            .is_some_and(|h| !h.is_empty());
+        if held {
+            let left = unchanged.left(&version, Instant::now(), self.over_after(&lease));
+            if let Some(wait) = next_look(left, self.pause()) {
+                return Ok(Attempt::LookAgainIn(wait));
+            }
+        }
+        let transitions = spec.lease_transitions.unwrap_or(0).saturating_add(1);
+        lease.spec = Some(self.spec(transitions));
+        let lease = self.published(lease);
+        let asked = Instant::now();
+        match self
+            .api
+            .replace(LEASE_NAME, &PostParams::default(), &lease)
+            .await
+        {
+            Err(kube::Error::Api(status)) if status.code == 409 => {
+                Ok(Attempt::LookAgainIn(self.pause()))
+            }
+            other => Ok(self.taken(other?, asked)),
+        }
+    }
+
+    /// The longest time between two looks at the lease.
+    fn pause(&self) -> Duration {
+        self.duration.checked_div(5).unwrap_or(self.duration)
+    }
+
+    /// How long a lease must stay unchanged until its holder is done: the lease has run out, and
+    /// the holder's last requests have been answered or have timed out.
+    fn over_after(&self, lease: &Lease) -> Duration {
+        let spec = lease.spec.as_ref();
+        let seconds = spec.and_then(|s| s.lease_duration_seconds).unwrap_or(0);
+        let theirs = Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
+        let published = lease.metadata.annotations.as_ref();
+        let published = published.and_then(|a| a.get(REQUEST_SECONDS)?.parse().ok());
+        // A holder that publishes no time waits at most for the general maximum.
+        let request = published.map_or(REQUEST_TIMEOUT, Duration::from_secs);
+        theirs
+            .max(self.duration)
+            .saturating_add(request.min(REQUEST_TIMEOUT))
+    }
+
+    /// Adds to the lease how long its holder waits for answers.
+    fn published(&self, mut lease: Lease) -> Lease {
+        let time = request_time(self.duration);
+        let seconds = time.as_millis().div_ceil(1000).to_string();
+        let annotations = lease.metadata.annotations.get_or_insert_default();
+        annotations.insert(REQUEST_SECONDS.to_owned(), seconds);
+        lease
+    }
+
+    fn taken(&self, lease: Lease, asked: Instant) -> Attempt {
+        let epoch = epoch_of(transitions(&lease));
+        let leadership = Leadership::new(epoch, asked, self.duration);
+        leadership.extend(asked, self.duration);
+        info!(epoch = epoch.0, identity = %self.identity, "leading");
+        Attempt::Taken(Box::new((leadership, lease)))
+    }
+
+    fn spec(&self, transitions: i32) -> LeaseSpec {
+        let now = MicroTime(Timestamp::now());
+        LeaseSpec {
+            holder_identity: Some(self.identity.clone()),
+            lease_duration_seconds: i32::try_from(self.duration.as_secs().max(1)).ok(),
+            lease_transitions: Some(transitions),
+            acquire_time: Some(now.clone()),
+            renew_time: Some(now),
+            ..LeaseSpec::default()
+        }
+    }
+
+    /// Renews the lease until it is lost. Never tries past its end.
+    pub async fn hold(&self, leadership: &Leadership, mut lease: Lease) {
+        let pause = self.duration.checked_div(4).unwrap_or(self.duration);
+        let mut raised = leadership.wanted.subscribe();
+        loop {
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                // The sender lives as long as the leadership.
+                _ = raised.changed() => {}
+            }
+            if leadership.check().is_err() {
+                break;
+            }
+            let asked = Instant::now();
+            let wanted = transitions_of(*raised.borrow_and_update());
+            let mut renewed = lease.clone();
+            if let Some(spec) = &mut renewed.spec {
+                spec.renew_time = Some(MicroTime(Timestamp::now()));
+                spec.lease_transitions = spec.lease_transitions.max(wanted);
+            }
+            let params = PostParams::default();
+            let answer = tokio::select! {
+                answer = self.api.replace(LEASE_NAME, &params, &renewed) => answer,
+                () = leadership.lost() => break,
+            };
+            match answer {
+                Ok(renewed) => {
+                    lease = renewed;
+                    leadership.transitions(transitions(&lease));
+                    leadership.extend(asked, self.duration);
+                }
+                // A conflict may come from our own write whose answer was lost: read who holds the
+                // lease.
+                Err(kube::Error::Api(status)) if status.code == 409 => {
+                    match self.api.get(LEASE_NAME).await {
+                        Ok(now) if self.is_held(&now, &[&lease, &renewed]) => lease = now,
+                        Ok(_) => {
+                            warn!("another process has taken the lease");
+                            break;
+                        }
+                        // A replace of a deleted Lease fails with a conflict, because this kind may
+                        // be created by an update.
+                        Err(kube::Error::Api(status)) if status.code == 404 => {
+                            warn!("the lease has been deleted");
+                            break;
+                        }
+                        Err(error) => warn!(%error, "the lease was not renewed"),
+                    }
+                }
+                // The Lease is gone, so the next leader need not wait for its end, and this one
+                // stops at once.
+                Err(kube::Error::Api(status)) if status.code == 404 => {
+                    warn!("the lease has been deleted");
+                    break;
+                }
+                Err(error) => warn!(%error, "the lease was not renewed"),
+            }
+        }
+        leadership.lose();
+    }
+
+    /// True if the lease is still ours, in an epoch that we wrote.
+    fn is_held(&self, now: &Lease, written: &[&Lease]) -> bool {
+        let holder = now.spec.as_ref().and_then(|s| s.holder_identity.as_deref());
+        holder == Some(self.identity.as_str())
+            && written.iter().any(|w| transitions(w) == transitions(now))
+    }
+
+    /// Gives the lease back, so that the next leader need not wait for its end.
+    pub async fn release(&self, leadership: &Leadership) {
+        if leadership.check().is_err() {
+            return;
+        }
+        leadership.lose();
+        let Ok(mut lease) = self.api.get(LEASE_NAME).await else {
+            return;
+        };
+        let Some(spec) = &mut lease.spec else { return };
+        if spec.holder_identity.as_deref() == Some(self.identity.as_str()) {
+            spec.holder_identity = Some(String::new());
+            let _ = self
+                .api
+                .replace(LEASE_NAME, &PostParams::default(), &lease)
+                .await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trellis_gang::epoch::Epoch;
+
+    #[test]
+    fn a_candidate_looks_again_when_the_lease_may_be_over() {
+        let over = Duration::from_secs(30);
+        let start = Instant::now();
+        let mut unchanged = Unchanged::default();
+        let mut left = |version: &str, seconds: u64| {
+            let left = unchanged.left(version, start + Duration::from_secs(seconds), over);
+            left.as_secs()
+        };
+        assert_eq!((left("1", 0), left("1", 3), left("1", 29)), (30, 27, 1));
+        // A renewed lease is waited for from the look that shows the renewal.
+        assert_eq!((left("2", 31), left("2", 59)), (30, 2));
+        assert_eq!((left("2", 61), left("2", 90)), (0, 0));
+        let next = |left| {
+            let pause = Duration::from_secs(6);
+            next_look(Duration::from_secs(left), pause).map(|wait| wait.as_secs())
+        };
+        assert_eq!((next(30), next(1), next(0)), (Some(6), Some(1), None));
+    }
+
+    #[tokio::test]
+    async fn who_comes_next_waits_for_the_requests_of_the_holder() {
+        let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
+        let client = Client::try_from(nowhere).unwrap();
+        let candidate = |seconds: u64| {
+            let lease = Duration::from_secs(seconds);
+            Candidate::new(client.clone(), "ns", String::new(), lease)
+        };
+        let over = |ours: u64, theirs: u64| {
+            let holder = candidate(theirs);
+            let lease = holder.published(Lease {
+                spec: Some(holder.spec(0)),
+                ..Lease::default()
+            });
+            let leadership = Leadership::new(Epoch(1), Instant::now(), holder.duration);
+            let keeps_to = leadership.request_time();
+            let waits = candidate(ours).over_after(&lease);
+            assert!(waits >= holder.duration + keeps_to, "{waits:?}");
+            waits.as_secs()
+        };
+        // A short lease is followed soon, a long one by what is the most for all.
+        assert_eq!((over(2, 2), over(15, 15), over(60, 60)), (4, 30, 75));
+        assert_eq!((over(2, 60), over(60, 2)), (75, 62));
+        // Nothing is known of one who does not say.
+        let mut silent = Lease {
+            spec: Some(candidate(2).spec(0)),
+            ..Lease::default()
+        };
+        assert_eq!(candidate(2).over_after(&silent).as_secs(), 17);
+        let absurd = [(REQUEST_SECONDS.to_owned(), "86400".to_owned())];
+        silent.metadata.annotations = Some(absurd.into());
+        assert_eq!(candidate(2).over_after(&silent).as_secs(), 17);
+    }
+}

@@ -1,0 +1,162 @@
+//! Leadership as each write checks it: whether this replica leads, in which epoch, and for how
+//! long.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+
+use super::{NotLeading, epoch_of};
+use trellis_gang::epoch::Epoch;
+
+/// Longest wait for the answer to a write. Under a shorter lease a write waits no longer than the
+/// lease.
+pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// How long a holder of a lease of that duration waits for the answer to a write. The holder keeps
+/// to this time, and publishes it in the Lease.
+pub(super) fn request_time(lease: Duration) -> Duration {
+    REQUEST_TIMEOUT.min(lease)
+}
+
+/// Proof of leadership, as long as [`Self::check`] succeeds.
+#[derive(Clone, Debug)]
+pub struct Leadership {
+    /// Epoch of this leader. It never falls.
+    epoch: Arc<watch::Sender<Epoch>>,
+    /// The epoch that is asked for. The holder of the lease writes it to the Lease.
+    pub(super) wanted: Arc<watch::Sender<Epoch>>,
+    start: Instant,
+    /// Milliseconds after `start` until which the lease is ours; 0 once it is lost.
+    valid_until: Arc<AtomicU64>,
+    /// How long a write waits for its answer.
+    request_time: Duration,
+}
+
+impl Leadership {
+    /// Leadership whose lease has to be [extended](Self::extend) first.
+    pub(super) fn new(epoch: Epoch, start: Instant, lease: Duration) -> Self {
+        Self {
+            request_time: request_time(lease),
+            epoch: Arc::new(watch::Sender::new(epoch)),
+            wanted: Arc::new(watch::Sender::new(epoch)),
+            start,
+            valid_until: Arc::new(AtomicU64::new(0)),
+        }
+    }
+
+    /// The epoch of this leader.
+    ///
+    /// # Errors
+    /// If the lease is no longer ours, or may no longer be.
+    pub fn check(&self) -> Result<Epoch, NotLeading> {
+        match self.left() {
+            Some(_) => Ok(*self.epoch.borrow()),
+            None => Err(NotLeading),
+        }
+    }
+
+    /// How long the lease is ours without a renewal. None: it is not.
+    fn left(&self) -> Option<Duration> {
+        let until = Duration::from_millis(self.valid_until.load(Ordering::Acquire));
+        let left = until.checked_sub(self.start.elapsed())?;
+        (!left.is_zero()).then_some(left)
+    }
+
+    /// Waits until the lease is no longer ours, or may no longer be.
+    pub async fn lost(&self) {
+        while let Some(left) = self.left() {
+            tokio::time::sleep(left).await;
+        }
+    }
+
+    /// How long a write waits for its answer.
+    #[must_use]
+    pub fn request_time(&self) -> Duration {
+        self.request_time
+    }
+
+    /// Raises the epoch above one that was seen in a journal, first in the Lease. Waits until that
+    /// is done; for ever once the lease is lost.
+    pub async fn raise_above(&self, seen: Epoch) {
+        let above = Epoch(seen.0.saturating_add(1));
+        self.wanted.send_if_modified(|wanted| {
+            let higher = above > *wanted;
+            *wanted = above.max(*wanted);
+            higher
+        });
+        // The sender lives as long as `self`.
+        let _ = self.epoch.subscribe().wait_for(|e| *e >= above).await;
+    }
+
+    /// Notes the transitions that the Lease has now.
+    pub(super) fn transitions(&self, transitions: i32) {
+        let epoch = epoch_of(transitions);
+        self.epoch.send_if_modified(|now| {
+            let higher = epoch > *now;
+            *now = epoch.max(*now);
+            higher
+        });
+    }
+
+    pub(super) fn extend(&self, renewed: Instant, duration: Duration) {
+        let until = renewed
+            .saturating_duration_since(self.start)
+            .saturating_add(duration);
+        self.valid_until.store(
+            u64::try_from(until.as_millis()).unwrap_or(u64::MAX),
+            Ordering::Release,
+        );
+    }
+
+    pub(super) fn lose(&self) {
+        self.valid_until.store(0, Ordering::Release);
+    }
+}
+
+#[cfg(any(test, feature = "fixtures"))]
+impl Leadership {
+    /// The leadership of a test, which holds for an hour without a Lease.
+    #[must_use]
+    pub fn of_a_test() -> Self {
+        Self::with_left(Duration::from_secs(3600))
+    }
+
+    /// The same, with a lease that is not renewed.
+    pub fn with_left(left: Duration) -> Self {
+        let now = Instant::now();
+        let leadership = Self::new(Epoch(1), now, Duration::from_secs(3600));
+        leadership.extend(now, left);
+        leadership
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_term_is_raised_once_the_lease_bears_it() {
+        let leadership = Leadership::new(Epoch(1), Instant::now(), Duration::from_secs(15));
+        assert_eq!(leadership.check(), Err(NotLeading));
+        leadership.extend(Instant::now(), Duration::from_secs(600));
+        assert_eq!(leadership.check(), Ok(Epoch(1)));
+        // A lower epoch changes nothing.
+        leadership.raise_above(Epoch(0)).await;
+        let raised = leadership.raise_above(Epoch(7));
+        tokio::pin!(raised);
+        let lease = async {
+            tokio::task::yield_now().await;
+            assert_eq!(*leadership.wanted.borrow(), Epoch(8));
+            assert_eq!(leadership.check(), Ok(Epoch(1)), "not before the lease");
+            leadership.transitions(3);
+            assert_eq!(leadership.check(), Ok(Epoch(4)));
+            leadership.transitions(7);
+        };
+        tokio::join!(raised, lease);
+        assert_eq!(leadership.check(), Ok(Epoch(8)));
+        leadership.transitions(0);
+        assert_eq!(leadership.check(), Ok(Epoch(8)), "it never falls");
+    }
+}

@@ -1,0 +1,64 @@
+//! Leader election by a Lease: at most one operator writes, and it knows when it must stop.
+//!
+//! A lease is no fence: a process that is frozen between its check and its write can still write
+//! late. Such a write is harmless because the journal carries an epoch that the API server
+//! compares. It is rare because every write calls [`Leadership::check`] first.
+//!
+//! The epoch comes from the Lease, and a Lease can be deleted. Journals cannot be written with a
+//! lower epoch than theirs, so a leader that finds a higher one than its own raises its epoch above
+//! it ([`Leadership::raise_above`]).
+//!
+//! A candidate measures the age of another holder's lease by its own monotonic clock, and never
+//! compares the clocks of two machines (the rule of client-go's leaderelection).
+//!
+//! `candidate` acquires, holds and releases the Lease; writes ask `leadership`; `label` lets a
+//! Service find the leader's pod.
+
+mod candidate;
+mod label;
+mod leadership;
+
+use k8s_openapi::api::coordination::v1::Lease;
+
+pub use candidate::{Candidate, LEASE_NAME};
+pub use label::Label;
+pub use leadership::{Leadership, REQUEST_TIMEOUT};
+
+use trellis_gang::epoch::Epoch;
+
+/// This process no longer leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("this process no longer holds the lease")]
+pub struct NotLeading;
+
+/// The epoch of a Lease: the first leader's is 1.
+fn epoch_of(transitions: i32) -> Epoch {
+    Epoch(i64::from(transitions).saturating_add(1))
+}
+
+/// The transitions of a Lease with this epoch. None: the Lease cannot hold it.
+fn transitions_of(epoch: Epoch) -> Option<i32> {
+    i32::try_from(epoch.0.checked_sub(1)?).ok()
+}
+
+fn transitions(lease: &Lease) -> i32 {
+    lease
+        .spec
+        .as_ref()
+        .and_then(|s| s.lease_transitions)
+        .unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_epoch_is_the_transitions_of_the_lease_and_one() {
+        assert_eq!(epoch_of(0), Epoch(1));
+        assert_eq!(transitions_of(Epoch(1)), Some(0));
+        assert_eq!(transitions_of(epoch_of(41)), Some(41));
+        assert_eq!(transitions_of(Epoch(i64::MAX)), None);
+        assert_eq!(transitions_of(Epoch(i64::MIN)), None);
+    }
+}

@@ -1,0 +1,257 @@
+//! Finds out what admission makes of a gang's pods before anything is promised: one pod of each
+//! group is created with a server-side dry run, on its candidate node and under its final name.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+use parking_lot::Mutex;
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+use trellis_api::names;
+use trellis_api::pod_template::MAIN_CONTAINER;
+use trellis_api::rules::is_own_env;
+use trellis_compiler::{CompiledGroup, PodPlacement};
+
+use crate::commands::{Commands, WriteError};
+use trellis_gang::admitted::{Admitted, OF_ONE_POD};
+
+/// How long an answer is used: admission's configuration may change meanwhile.
+const FRESH: Duration = Duration::from_secs(30);
+/// Answers kept at most.
+const MOST: usize = 4096;
+/// Dry runs of one namespace in flight at once. If its webhooks hang, each of them holds a write
+/// permit, and its gang a place, for as long as the webhook may take.
+const AT_ONCE: usize = 4;
+/// Namespaces without a dry run that are kept at most.
+const IDLE: usize = 1024;
+
+/// Answers of admission, by everything that does not differ between jobs.
+#[derive(Debug, Default)]
+pub struct Preflight {
+    answers: Mutex<HashMap<String, (Instant, Admitted)>>,
+    lines: Mutex<HashMap<String, Arc<Line>>>,
+}
+
+/// Queue for the dry runs of one namespace.
+#[derive(Debug)]
+struct Line {
+    turns: Semaphore,
+    /// When its webhooks last failed to answer, and the error.
+    failed: Mutex<Option<(Instant, String)>>,
+}
+
+impl Default for Line {
+    fn default() -> Self {
+        Self {
+            turns: Semaphore::new(AT_ONCE),
+            failed: Mutex::default(),
+        }
+    }
+}
+
+impl Line {
+    /// Runs the dry run when its turn comes. If another one has failed meanwhile, this one fails at
+    /// once: it would fail too, and hold its gang's place for longer.
+    async fn ask<T>(
+        &self,
+        question: impl Future<Output = Result<T, WriteError>>,
+    ) -> Result<T, WriteError> {
+        let since = Instant::now();
+        // The semaphore is never closed.
+        let _turn = self.turns.acquire().await;
+        let failed = self.failed.lock().clone();
+        if let Some((_, message)) = failed.filter(|(at, _)| *at > since) {
+            return Err(WriteError::Webhook(message));
+        }
+        let answer = question.await;
+        let message = match &answer {
+            Err(WriteError::Webhook(message) | WriteError::Unanswered(message)) => message,
+            _ => return answer,
+        };
+        *self.failed.lock() = Some((Instant::now(), message.clone()));
+        answer
+    }
+}
+
+impl Preflight {
+    /// The request of one pod of the group after admission.
+    ///
+    /// # Errors
+    /// `Refused` if admission refuses the pod.
+    pub async fn ask(
+        &self,
+        commands: &Commands,
+        namespace: &str,
+        group: &CompiledGroup,
+        placement: &PodPlacement<'_>,
+    ) -> Result<Admitted, WriteError> {
+        let pod = group.pod(0, placement);
+        let key = signature(namespace, &pod, &group.framework_variables());
+        if let Some(answer) = self.known(&key) {
+            return Ok(answer);
+        }
+        let line = self.line(namespace);
+        let stored: serde_json::Value = line
+            .ask(commands.create(namespace, names::SCHEDULER_MANAGER, &pod, true))
+            .await?;
+        let answer = Admitted::of(stored)
+            .map_err(|error| WriteError::Transient(format!("the answer is no pod: {error}")))?;
+        let mut answers = self.answers.lock();
+        if answers.len() >= MOST {
+            answers.retain(|_, (at, _)| at.elapsed() < FRESH);
+        }
+        answers.insert(key, (Instant::now(), answer.clone()));
+        Ok(answer)
+    }
+
+    fn known(&self, key: &str) -> Option<Admitted> {
+        let answers = self.answers.lock();
+        let (at, answer) = answers.get(key)?;
+        (at.elapsed() < FRESH).then(|| answer.clone())
+    }
+
+    fn line(&self, namespace: &str) -> Arc<Line> {
+        let mut lines = self.lines.lock();
+        if lines.len() >= IDLE {
+            lines.retain(|_, line| Arc::strong_count(line) > 1);
+        }
+        lines.entry(namespace.to_owned()).or_default().clone()
+    }
+}
+
+/// Hash of the pod without its name, so that jobs that differ only in their name share an answer.
+/// It leaves out the environment variables that Trellis and the job's own framework set. Variables
+/// of another framework are the user's, and admission may judge them. It also leaves out the node:
+/// otherwise each gang would need a dry run for its own nodes. A policy against a node refuses the
+/// real pod, and then the gang is rolled back.
+fn signature(namespace: &str, pod: &Pod, of_framework: &BTreeSet<String>) -> String {
+    let mut bare = pod.clone();
+    bare.metadata.name = None;
+    bare.metadata.owner_references = None;
+    if let Some(labels) = &mut bare.metadata.labels {
+        for label in OF_ONE_POD {
+            labels.remove(label);
+        }
+    }
+    if let Some(annotations) = &mut bare.metadata.annotations {
+        annotations.remove(names::PLAN);
+    }
+    if let Some(spec) = &mut bare.spec {
+        spec.hostname = None;
+        spec.subdomain = None;
+        spec.node_name = None;
+        for container in &mut spec.containers {
+            let is_main = container.name == MAIN_CONTAINER;
+            // Injected variables name the job, in addresses too.
+            if let Some(env) = &mut container.env {
+                let is_ours =
+                    |name: &String| is_own_env(name) || (is_main && of_framework.contains(name));
+                env.retain(|v| !is_ours(&v.name));
+            }
+        }
+    }
+    let json = serde_json::to_value(&bare).unwrap_or_default();
+    trellis_compiler::hash_of(&serde_json::json!([namespace, json]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+    use trellis_gang::fixtures;
+
+    /// The signature of a job of a framework, and of a name.
+    fn signed(framework: &str, group: Value, job: &str) -> String {
+        let mut spec = fixtures::spec_with(json!({"framework": framework}));
+        let written = spec["taskGroups"][0].as_object_mut().unwrap();
+        written.extend(group.as_object().unwrap().clone());
+        let compiled = fixtures::compiled(spec);
+        let group = &compiled.groups()[0];
+        let mut pod = group.pod(0, &PodPlacement::NOWHERE);
+        // As in a job of another name.
+        for container in &mut pod.spec.as_mut().unwrap().containers {
+            for variable in container.env.iter_mut().flatten() {
+                variable.value = variable.value.take().map(|v| v.replace("llm", job));
+            }
+        }
+        signature("team-a", &pod, &group.framework_variables())
+    }
+
+    #[test]
+    fn what_a_framework_sets_is_left_out_where_the_job_is_of_it() {
+        let none = || json!({});
+        for framework in ["PyTorch", "JAX", "None"] {
+            let (one, other) = (
+                signed(framework, none(), "a"),
+                signed(framework, none(), "b"),
+            );
+            assert_eq!(one, other, "{framework}");
+        }
+        // A user's own, which a policy of the cluster may refuse.
+        let env = |name: &str, value: &str| json!({"env": [{"name": name, "value": value}]});
+        for (framework, name) in [
+            ("None", "NVIDIA_VISIBLE_DEVICES"),
+            ("PyTorch", "NVIDIA_VISIBLE_DEVICES"),
+            ("JAX", "MASTER_ADDR"),
+        ] {
+            let of = |value: &str| signed(framework, env(name, value), "a");
+            assert_ne!(of("all"), of("none"), "{framework} {name}");
+        }
+        // Variables of the other containers always come from the template.
+        let beside = |value: &str| {
+            let template = json!({"spec": {"containers": [{"name": "s", "image": "i",
+                "env": [{"name": "RANK", "value": value}],
+                "resources": {"limits": {"cpu": 1, "memory": "1Gi"}}}]}});
+            signed("PyTorch", json!({"podTemplate": template}), "a")
+        };
+        assert_ne!(beside("1"), beside("2"));
+    }
+
+    /// Few pods are sent to a webhook that hangs, and the others fail without waiting for it.
+    #[tokio::test(start_paused = true)]
+    async fn those_who_wait_behind_a_webhook_that_hangs_go_away_with_those_who_ask_it() {
+        let line = Line::default();
+        let began = Instant::now();
+        let asked = Mutex::new(0_usize);
+        let hangs = || async {
+            let question = async {
+                *asked.lock() += 1;
+                tokio::time::sleep(Duration::from_secs(10)).await;
+                Err::<(), _>(WriteError::Webhook("it hangs".to_owned()))
+            };
+            let error = line.ask(question).await.unwrap_err();
+            assert_eq!(error.to_string(), "it hangs");
+            assert!(matches!(error, WriteError::Webhook(_)));
+        };
+        futures::future::join_all((0..20).map(|_| hangs())).await;
+        assert_eq!(began.elapsed(), Duration::from_secs(10));
+        assert_eq!(*asked.lock(), AT_ONCE);
+        // The next try is one.
+        hangs().await;
+        assert_eq!(*asked.lock(), AT_ONCE + 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_refused_or_answered_is_no_word_on_the_next() {
+        let line = Line::default();
+        let answers = (0..20).map(|number| {
+            let line = &line;
+            async move {
+                let question = async {
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                    match number % 2 {
+                        0 => Ok(()),
+                        _ => Err(WriteError::Exhausted(String::new())),
+                    }
+                };
+                line.ask(question).await
+            }
+        });
+        let answers = futures::future::join_all(answers).await;
+        assert_eq!(answers.iter().filter(|a| a.is_ok()).count(), 10);
+        let exhausted = |a: &Result<(), _>| matches!(a, Err(WriteError::Exhausted(_)));
+        assert_eq!(answers.iter().filter(|a| exhausted(a)).count(), 10);
+    }
+}

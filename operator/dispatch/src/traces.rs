@@ -1,0 +1,51 @@
+//! Traces: durations of reconciliations, decisions, commits and writes, sent by OTLP (feature
+//! `otlp`) to `OTEL_EXPORTER_OTLP_ENDPOINT`, the standard variable of OpenTelemetry.
+
+#[cfg_attr(feature = "otlp", path = "traces/otlp.rs")]
+#[cfg_attr(not(feature = "otlp"), path = "traces/none.rs")]
+mod exporter;
+
+pub use exporter::{Traces, begin};
+
+/// Traced spans have this target, so that they do not appear in log lines.
+#[macro_export]
+macro_rules! span {
+    ($name:literal $(, $($fields:tt)*)?) => {
+        tracing::debug_span!(target: "trellis::traces", $name $(, $($fields)*)?)
+    };
+}
+
+/// Endpoint of traces. None: they are not sent.
+fn endpoint(variable: impl Fn(&str) -> Option<String>) -> Option<String> {
+    // https://opentelemetry.io/docs/specs/otel/protocol/exporter/
+    let names = [
+        "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+        "OTEL_EXPORTER_OTLP_ENDPOINT",
+    ];
+    let mut given = names.into_iter().filter_map(variable);
+    given.find(|endpoint| !endpoint.trim().is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_endpoint_of_traces_comes_before_that_of_all() {
+        let of = |traces: &str, all: &str| {
+            endpoint(|name| {
+                let value = match name.contains("TRACES") {
+                    true => traces,
+                    false => all,
+                };
+                Some(value.to_owned())
+            })
+        };
+        assert_eq!(
+            of("http://a:4318/v1/traces", "http://b:4318").unwrap(),
+            "http://a:4318/v1/traces"
+        );
+        assert_eq!(of("", "http://b:4318").unwrap(), "http://b:4318");
+        assert_eq!(of(" ", ""), None);
+    }
+}

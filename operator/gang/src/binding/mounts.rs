@@ -1,0 +1,49 @@
+//! Claims that the pods of a plan mount, and on which nodes. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use trellis_compiler::{CompiledGroup, CompiledJob};
+
+use crate::admitted::Admitted;
+
+/// Mounts by the name of the claim.
+pub type Mounts = BTreeMap<String, Mount>;
+
+/// Nodes of the pods that mount one claim.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Mount {
+    /// Their nodes.
+    pub nodes: BTreeSet<String>,
+    /// Number of those pods.
+    pub pods: u64,
+}
+
+/// Claims of the pods that are planned for these nodes: group, node and number of pods. `counted`
+/// holds the pods after admission, by group, where they are known.
+pub fn mounts<'a>(
+    job: &CompiledJob,
+    counted: &BTreeMap<String, Admitted>,
+    pods: impl IntoIterator<Item = (&'a str, &'a str, u64)>,
+) -> Mounts {
+    let claims: BTreeMap<&str, BTreeSet<String>> = job
+        .groups()
+        .iter()
+        .map(|group| (group.name(), claims(group, counted)))
+        .collect();
+    let mut mounts = Mounts::new();
+    for (group, node, count) in pods {
+        for claim in claims.get(group).into_iter().flatten() {
+            let mount = mounts.entry(claim.clone()).or_default();
+            mount.nodes.insert(node.to_owned());
+            mount.pods = mount.pods.saturating_add(count);
+        }
+    }
+    mounts
+}
+
+fn claims(group: &CompiledGroup, counted: &BTreeMap<String, Admitted>) -> BTreeSet<String> {
+    match counted.get(group.name()) {
+        Some(admitted) => admitted.claims.clone(),
+        None => Admitted::unchanged(group).claims,
+    }
+}

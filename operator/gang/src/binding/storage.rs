@@ -1,0 +1,84 @@
+//! The storage of a namespace. The operator reads it from its watches, `trellis plan` from files or
+//! from a cluster. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use kube::api::ObjectMeta;
+use trellis_scheduler::{Node, NodeName, Resources};
+
+use super::choose::Stock;
+use super::mounts::Mounts;
+use crate::observed::{SlimClaim, SlimClaimSpec, SlimStorageClass, SlimVolume};
+
+/// The claims of a namespace, and the volumes to which they may be bound.
+pub trait Storage {
+    /// The claim of that name.
+    fn claim(&self, name: &str) -> Option<Arc<SlimClaim>>;
+    /// The volume of that name.
+    fn volume(&self, name: &str) -> Option<Arc<SlimVolume>>;
+    /// All volumes.
+    fn volumes(&self) -> Vec<Arc<SlimVolume>>;
+    /// The class of that name.
+    fn class(&self, name: &str) -> Option<Arc<SlimStorageClass>>;
+    /// The class of claims that name none.
+    fn default_class(&self) -> Option<Arc<SlimStorageClass>>;
+    /// The labels of the node of that name.
+    fn node_labels(&self, name: &str) -> Option<BTreeMap<String, String>>;
+
+    /// A claim with this spec that does not exist yet, with the class that it will get.
+    fn asked(&self, name: &str, asked: &SlimClaimSpec) -> SlimClaim {
+        let class = asked.storage_class_name.clone();
+        let default = || self.default_class()?.metadata.name.clone();
+        SlimClaim {
+            metadata: ObjectMeta {
+                name: Some(name.to_owned()),
+                ..ObjectMeta::default()
+            },
+            spec: SlimClaimSpec {
+                storage_class_name: class.or_else(default),
+                ..asked.clone()
+            },
+            ..SlimClaim::default()
+        }
+    }
+}
+
+impl Stock {
+    /// Reads the state of these claims.
+    #[must_use]
+    pub fn of(storage: &impl Storage, mounts: &Mounts) -> Self {
+        let claims = mounts.keys();
+        let claims = claims.filter_map(|name| Some((name.clone(), storage.claim(name)?)));
+        let mut stock = Self {
+            claims: claims.collect(),
+            ..Self::default()
+        };
+        let classes = stock.claims.values().filter_map(|claim| {
+            let class = storage.class(claim.class())?;
+            Some((claim.class().to_owned(), class))
+        });
+        stock.classes = classes.collect();
+        let nodes: BTreeSet<&String> = mounts.values().flat_map(|mount| &mount.nodes).collect();
+        let nodes = nodes.into_iter().filter_map(|name| {
+            let mut node = Node::new(NodeName::new(name.as_str()), Resources::new());
+            node.labels = storage.node_labels(name)?;
+            Some((name.clone(), node))
+        });
+        stock.nodes = nodes.collect();
+        // All volumes are read only if one is to be chosen.
+        stock.volumes = match stock.claims.values().all(|claim| claim.is_bound()) {
+            true => bound(storage, &stock.claims),
+            false => storage.volumes(),
+        };
+        stock
+    }
+}
+
+fn bound(
+    storage: &impl Storage,
+    claims: &BTreeMap<String, Arc<SlimClaim>>,
+) -> Vec<Arc<SlimVolume>> {
+    let volumes = claims.values().map(|claim| claim.spec.volume_name.as_str());
+    volumes.filter_map(|name| storage.volume(name)).collect()
+}

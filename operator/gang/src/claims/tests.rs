@@ -1,0 +1,225 @@
+use super::*;
+use crate::fixtures::Shelf;
+use serde_json::{Value, json};
+
+fn job(claims: &[&[&str]]) -> TrainingJobSpec {
+    let group = |claims: &&[&str]| {
+        let mut mounts = vec![json!({"path": "/tmp", "emptyDir": {}})];
+        mounts.extend(
+            claims
+                .iter()
+                .map(|c| json!({"claimName": c, "path": format!("/{c}")})),
+        );
+        json!({"name": "w", "image": "i", "resources": {"limits": {"cpu": 1, "memory": "1Gi"}}, "mounts": mounts})
+    };
+    let groups: Vec<Value> = claims.iter().map(group).collect();
+    serde_json::from_value(json!({"taskGroups": groups})).unwrap()
+}
+
+/// The volume "v" of 10Gi is free, and there is a class of each kind.
+fn shelf() -> Shelf {
+    let late = "WaitForFirstConsumer";
+    let class = |name: &str, mode: &str, provisioner: &str| json!({"metadata": {"name": name}, "volumeBindingMode": mode, "provisioner": provisioner});
+    let volume = json!({
+        "metadata": {"name": "v"},
+        "status": {"phase": "Available"},
+        "spec": {"storageClassName": "late", "capacity": {"storage": "10Gi"}, "accessModes": ["ReadWriteOnce"],
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [
+                {"matchExpressions": [{"key": "disk", "operator": "Exists"}]},
+            ]}}},
+    });
+    Shelf::default()
+        .with_volume(volume)
+        .with_class(class("late", late, "kubernetes.io/no-provisioner"))
+        .with_class(class("made", late, "disks.example"))
+        .with_class(class("soon", "Immediate", "disks.example"))
+}
+
+fn found(job: &TrainingJobSpec, claim: Value) -> Result<Volumes, Missing> {
+    find(job, 1, None, &shelf().with_claim(claim), false)
+}
+
+fn claim(phase: &str, volume: &str) -> Value {
+    json!({"metadata": {"name": "data"}, "spec": {"volumeName": volume}, "status": {"phase": phase}})
+}
+
+#[test]
+fn a_bound_claim_says_where_its_volume_is() {
+    let bound = claim("Bound", "v");
+    let volumes = found(&job(&[&[], &["data", "data"]]), bound.clone()).unwrap();
+    assert_eq!(volumes.claims.len(), 1);
+    assert_eq!(volumes.claims["data"].reach.len(), 1);
+    assert!(found(&job(&[&[]]), bound).unwrap().claims.is_empty());
+}
+
+#[test]
+fn a_claim_that_is_bound_with_its_first_pod_says_where_it_can_be() {
+    let asked = |class: &str, size: &str| {
+        json!({"metadata": {"name": "data"}, "status": {"phase": "Pending"}, "spec": {
+            "storageClassName": class, "accessModes": [],
+            "resources": {"requests": {"storage": size}}}})
+    };
+    let job = job(&[&["data"]]);
+    let found = |class: &str, size: &str| found(&job, asked(class, size));
+    assert_eq!(found("late", "10Gi").unwrap().claims["data"].reach.len(), 1);
+    let missing = found("late", "11Gi").unwrap_err();
+    assert_eq!(missing.reason, Reason::ClaimNotBound);
+    let words = "StorageClass \"late\" is free that has 11Gi";
+    assert!(missing.message.contains(words), "{}", missing.message);
+    // A volume that is large enough is provisioned.
+    assert!(
+        found("made", "11Gi").unwrap().claims["data"]
+            .reach
+            .is_empty()
+    );
+}
+
+#[test]
+fn claims_of_templates_are_looked_for_too() {
+    let template = |name: &str, claim: &str| {
+        json!({"spec": {"volumes": [
+            {"name": "a", "emptyDir": {}},
+            {"name": name, "persistentVolumeClaim": {"claimName": claim}},
+        ]}})
+    };
+    let mut job = job(&[&[]]);
+    job.task_groups[0].pod_template = Some(serde_json::from_value(template("b", "c")).unwrap());
+    let profile = |volume: &str| {
+        serde_json::from_value(json!({"podTemplate": template(volume, "d")})).unwrap()
+    };
+    let missing = found(&job, claim("Bound", "v")).unwrap_err();
+    assert_eq!(missing.reason, Reason::ClaimNotFound);
+    let field = "podTemplate.spec.volumes[1].persistentVolumeClaim.claimName";
+    let path = format!("spec.taskGroups[0].{field}: PersistentVolumeClaim \"c\"");
+    assert!(missing.message.starts_with(&path), "{}", missing.message);
+    let names = |volume| names(&job, None, Some(&profile(volume)));
+    assert_eq!(names("other"), ["c".to_owned(), "d".to_owned()].into());
+    // The group's own volume replaces it.
+    assert_eq!(names("b"), ["c".to_owned()].into());
+}
+
+#[test]
+fn what_is_not_there_or_not_bound_is_told_by_its_field() {
+    let of_class = |class: &str| {
+        json!({
+            "metadata": {"name": "data"}, "spec": {"storageClassName": class}, "status": {"phase": "Pending"},
+        })
+    };
+    let mut going = claim("Bound", "v");
+    going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+    let both: &[&[&str]] = &[&[], &["data"]];
+    for (claims, object, reason, words) in [
+        (
+            &[&["data", "none"] as &[&str]] as &[&[&str]],
+            claim("Bound", "v"),
+            "ClaimNotFound",
+            "spec.taskGroups[0].mounts[2].claimName: PersistentVolumeClaim \"none\" does not exist",
+        ),
+        (both, going, "ClaimNotFound", "is being deleted"),
+        (
+            both,
+            claim("Pending", ""),
+            "ClaimNotBound",
+            "spec.taskGroups[1].mounts[1].claimName: PersistentVolumeClaim \"data\" is not bound yet",
+        ),
+        // The claim names its volume, and is not bound to it yet.
+        (
+            both,
+            claim("Pending", "v"),
+            "ClaimNotBound",
+            "is not bound yet",
+        ),
+        (
+            both,
+            claim("Lost", "v"),
+            "ClaimNotBound",
+            "has lost its volume \"v\"",
+        ),
+        (
+            both,
+            claim("Bound", "gone"),
+            "ClaimNotBound",
+            "volume \"gone\", which does not exist",
+        ),
+        (both, of_class("soon"), "ClaimNotBound", "is not bound yet"),
+        (both, of_class("none"), "ClaimNotBound", "is not bound yet"),
+    ] {
+        let missing = found(&job(claims), object.clone()).unwrap_err();
+        assert_eq!(missing.reason.as_str(), reason, "{object}");
+        assert!(missing.message.contains(words), "{}", missing.message);
+    }
+}
+
+fn ephemeral(name: &str, asked: Value) -> Value {
+    let mut spec =
+        json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "10Gi"}}});
+    let given = asked.as_object().unwrap().clone();
+    spec.as_object_mut().unwrap().extend(given);
+    json!({"spec": {"volumes": [{"name": name, "ephemeral": {"volumeClaimTemplate": {"spec": spec}}}]}})
+}
+
+fn with_template(template: Value) -> TrainingJobSpec {
+    let mut job = job(&[&[]]);
+    job.task_groups[0].pod_template = Some(serde_json::from_value(template).unwrap());
+    job
+}
+
+#[test]
+fn claims_of_each_pods_own_go_where_a_volume_can_be_made() {
+    let own = ("w".to_owned(), "scratch".to_owned());
+    let found = |shelf: &Shelf, asked: Value, is_placed: bool| {
+        let job = with_template(ephemeral("scratch", asked));
+        find(&job, 1, None, shelf, is_placed).map(|volumes| volumes.ephemeral[&own].clone())
+    };
+    let of = |class: &str| json!({"storageClassName": class});
+    for class in ["made", "soon"] {
+        let anywhere = found(&shelf(), of(class), false).unwrap();
+        assert!(anywhere.reach.is_empty(), "{class}");
+    }
+    let field = "spec.taskGroups[0].podTemplate.spec.volumes[0].ephemeral.volumeClaimTemplate";
+    for (asked, words) in [
+        (of("none"), "StorageClass \"none\", which does not exist"),
+        (of("late"), "StorageClass \"late\", which provisions none"),
+        (of(""), "is of no StorageClass"),
+        (json!({}), "none is the cluster's default"),
+    ] {
+        let missing = found(&shelf(), asked.clone(), false).unwrap_err();
+        assert_eq!(missing.reason, Reason::ClaimNotBound);
+        assert!(missing.message.starts_with(field), "{}", missing.message);
+        assert!(missing.message.contains(words), "{}", missing.message);
+        // A placed gang is not delayed by a class that provisions no more volumes.
+        assert_eq!(found(&shelf(), asked, true).unwrap(), Mounted::nowhere());
+    }
+    // The default class is the youngest of several, as in the admission plugin.
+    let default = |name: &str, created: &str, topologies: Value| {
+        json!({"metadata": {"name": name, "creationTimestamp": created,
+            "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},
+            "volumeBindingMode": "WaitForFirstConsumer", "provisioner": "disks.example",
+            "allowedTopologies": topologies})
+    };
+    let zone = json!([{"matchLabelExpressions": [{"key": "zone", "values": ["a"]}]}]);
+    let shelf = shelf()
+        .with_class(default("old", "2025-01-01T00:00:00Z", json!(null)))
+        .with_class(default("young", "2026-01-01T00:00:00Z", zone));
+    assert_eq!(found(&shelf, json!({}), false).unwrap().reach.len(), 1);
+}
+
+#[test]
+fn an_ephemeral_volume_of_the_group_comes_in_the_place_of_the_profiles() {
+    let profile = json!({"podTemplate": ephemeral("scratch", json!({"storageClassName": "none"}))});
+    let profile = serde_json::from_value(profile).unwrap();
+    let own = with_template(ephemeral("scratch", json!({"storageClassName": "made"})));
+    let found = find(&own, 1, Some(&profile), &shelf(), false).unwrap();
+    assert_eq!(found.ephemeral.len(), 1);
+    let missing = find(&job(&[&[]]), 1, Some(&profile), &shelf(), false).unwrap_err();
+    assert!(
+        missing
+            .message
+            .starts_with("spec.profile: spec.podTemplate"),
+        "{}",
+        missing.message
+    );
+    let nowhere = nowhere(&own, Some(&profile));
+    let mut all = nowhere.ephemeral.values();
+    assert!(all.all(|mounted| *mounted == Mounted::nowhere()));
+}

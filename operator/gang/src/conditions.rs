@@ -1,0 +1,69 @@
+//! Conditions of objects that share one reason and message.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::jiff::Timestamp;
+use trellis_api::Reason;
+
+/// Reason and message that all conditions of an object share.
+pub struct Said<'a> {
+    /// Generation of the object that was judged.
+    pub generation: Option<i64>,
+    /// Reason.
+    pub reason: Reason,
+    /// The same in words.
+    pub message: String,
+    /// Conditions before this change.
+    pub before: &'a [Condition],
+    /// Time of this change.
+    pub now: Timestamp,
+}
+
+impl Said<'_> {
+    /// The conditions, by type and status. A condition whose status is unchanged keeps its
+    /// transition time.
+    pub fn conditions(&self, holds: &[(&str, bool)]) -> Vec<Condition> {
+        let condition = |(type_, holds): &(&str, bool)| {
+            let status = if *holds { "True" } else { "False" };
+            let same = |c: &&Condition| c.type_ == *type_ && c.status == status;
+            let since = self.before.iter().find(same);
+            Condition {
+                type_: (*type_).to_owned(),
+                status: status.to_owned(),
+                reason: self.reason.as_str().to_owned(),
+                message: self.message.clone(),
+                observed_generation: self.generation,
+                last_transition_time: since
+                    .map_or(Time(self.now), |c| c.last_transition_time.clone()),
+            }
+        };
+        holds.iter().map(condition).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_condition_that_goes_on_holding_has_its_time() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let said = |before: &[Condition], ready, now| {
+            let (reason, message) = (Reason::Accepted, String::new());
+            let said = Said {
+                generation: Some(1),
+                reason,
+                message,
+                before,
+                now,
+            };
+            said.conditions(&[("Ready", ready), ("Stalled", false)])
+        };
+        let times = |conditions: &[Condition]| -> Vec<i64> {
+            let all = conditions.iter();
+            all.map(|c| c.last_transition_time.0.as_second()).collect()
+        };
+        let first = said(&[], true, at(1));
+        assert_eq!(said(&first, true, at(2)), first);
+        assert_eq!(times(&said(&first, false, at(3))), [3, 1]);
+    }
+}

@@ -1,0 +1,389 @@
+//! Converts between Kubernetes objects and the engine's types.
+
+mod member;
+mod planned;
+mod queue;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use k8s_openapi::jiff::Timestamp;
+use trellis_api::job::PlacementPolicy;
+use trellis_api::pod_group::{Because, Plan, PodGroupMember};
+use trellis_api::quantity::Amount;
+use trellis_api::reason::Reason;
+use trellis_api::{PodGroup, TrainingJobSpec};
+use trellis_compiler::{CompiledGroup, CompiledJob};
+use trellis_scheduler::{
+    Constraints, Engine, FlavorName, Gang, GangId, GroupName, LabelDomain, Node, NodeName, PodKey,
+    QueueName, ResourceName, Resources, Strategy, Taint, TaintEffect, TaskGroup, Time,
+    TopologyRequest, WaitReason,
+};
+
+use super::admitted::Admitted;
+use super::volumes::{self, Volumes};
+use super::{constraints, request};
+use crate::key::Key;
+use crate::observed::{SlimNode, Unhealthy};
+pub use member::{Member, leaver, surplus_id, surplus_key, whose};
+pub use planned::{flavors, placement};
+pub use queue::{decayed, flavor, memory, quantity, queue, topology};
+
+/// State of a gang's attempt that its spec does not hold.
+#[derive(Clone, Debug, Default)]
+pub struct Ticket {
+    /// Submission time, which orders the queue.
+    pub submitted: Timestamp,
+    /// Earliest time of the placement.
+    pub not_before: Option<Timestamp>,
+    /// True if the gang was preempted before.
+    pub preempted: bool,
+    /// True if the gang does not preempt gangs of lower priority.
+    pub never_preempts: bool,
+    /// Nodes that the gang avoids.
+    pub excluded: Vec<String>,
+    /// Where the volumes are of the claims that the gang mounts.
+    pub volumes: Volumes,
+    /// Label domains that anti-affinity of other pods closes to the gang's pods, by group.
+    pub kept_out: BTreeMap<String, BTreeSet<LabelDomain>>,
+}
+
+/// The engine's name of a gang.
+#[must_use]
+pub fn id(job: &Key) -> GangId {
+    GangId::new(job.to_string())
+}
+
+/// The job of an engine gang.
+#[must_use]
+pub fn job_of(id: &GangId) -> Key {
+    whose(id).0
+}
+
+/// The engine's name of a pod.
+#[must_use]
+pub fn pod_key(pod: &Key) -> PodKey {
+    PodKey::new(pod.to_string())
+}
+
+/// The engine's time.
+#[must_use]
+pub fn time(at: Timestamp) -> Time {
+    Time::from_millis(at.as_millisecond())
+}
+
+/// The engine's form of a compiled job. `actual` holds the pods after admission, by group, where
+/// they are known.
+#[must_use]
+pub fn gang(job: &CompiledJob, ticket: &Ticket, actual: &BTreeMap<String, Admitted>) -> Gang {
+    let key = Key::new(job.job().namespace(), job.job().name());
+    let members = job.groups().iter().filter(|group| group.gang_size() > 0);
+    let members = members.map(|group| {
+        let admitted = actual.get(group.name()).cloned();
+        (
+            group,
+            admitted.unwrap_or_else(|| Admitted::unchanged(group)),
+        )
+    });
+    let members: Vec<_> = members.collect();
+    let together = volumes::together(&ticket.volumes, members.iter().map(|(_, a)| &a.claims));
+    let groups = members
+        .into_iter()
+        .map(|(group, admitted)| task_group(job, group, admitted, ticket))
+        .collect();
+    let excluded = ticket.excluded.iter().map(|n| NodeName::new(n.as_str()));
+    let spec = job.job().spec();
+    Gang {
+        priority: job.priority(),
+        submitted: time(ticket.submitted),
+        not_before: ticket.not_before.map(time),
+        excluded_nodes: excluded.collect(),
+        strategy: match spec.placement() {
+            PlacementPolicy::Pack => Strategy::Pack,
+            PlacementPolicy::Spread => Strategy::Spread,
+        },
+        topology: match together {
+            true => Some(TopologyRequest::one_node()),
+            false => spec.topology.as_ref().and_then(topology_request),
+        },
+        preemptible: spec.is_preemptible(),
+        preempts: !ticket.never_preempts,
+        preempted: ticket.preempted,
+        min_runtime: seconds(spec.min_runtime_seconds.unwrap_or(0)),
+        runtime: runtime(spec),
+        grace: seconds(spec.grace_period_seconds()),
+        ..Gang::new(id(&key), QueueName::new(job.queue()), groups)
+    }
+}
+
+/// The engine's form of a surplus pod of an elastic group, with the flavors that the plan gave to
+/// its gang. None if the job has no such group.
+#[must_use]
+pub fn surplus(
+    job: &CompiledJob,
+    ticket: &Ticket,
+    actual: &BTreeMap<String, Admitted>,
+    plan: &Plan,
+    member: &Member,
+) -> Option<Gang> {
+    let key = Key::new(job.job().namespace(), job.job().name());
+    let group = job.groups().iter().find(|g| g.name() == member.group)?;
+    let admitted = actual.get(group.name()).cloned();
+    let admitted = admitted.unwrap_or_else(|| Admitted::unchanged(group));
+    let given = plan.groups.iter().find(|g| g.name == member.group);
+    let given: BTreeSet<&String> = given.iter().flat_map(|g| g.flavors.values()).collect();
+    let pod = TaskGroup {
+        count: 1,
+        first: member.index,
+        topology: None,
+        ..task_group(job, group, admitted, ticket)
+    };
+    let flavors = match given.is_empty() {
+        true => pod.flavors.clone(),
+        false => given
+            .into_iter()
+            .map(|f| FlavorName::new(f.as_str()))
+            .collect(),
+    };
+    let excluded = ticket.excluded.iter().map(|n| NodeName::new(n.as_str()));
+    Some(Gang {
+        priority: job.priority(),
+        surplus: true,
+        submitted: time(ticket.submitted),
+        excluded_nodes: excluded.collect(),
+        grace: seconds(job.job().spec().grace_period_seconds()),
+        ..Gang::new(
+            surplus_id(&key, member),
+            QueueName::new(job.queue()),
+            vec![TaskGroup { flavors, ..pod }],
+        )
+    })
+}
+
+/// Longest time for which a gang holds its place: it starts, runs and stops. None if it may run for
+/// ever.
+fn runtime(spec: &TrainingJobSpec) -> Option<Duration> {
+    let deadlines = spec.deadlines.as_ref()?;
+    let active = seconds(deadlines.active_seconds?);
+    let startup = seconds(deadlines.startup_seconds());
+    let grace = seconds(spec.grace_period_seconds());
+    Some(startup.saturating_add(active).saturating_add(grace))
+}
+
+/// Negative values count as zero.
+pub(super) fn seconds(seconds: i64) -> Duration {
+    Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
+}
+
+/// The engine's form of a topology request. None if it names no level, which validation rejects.
+pub(super) fn topology_request(
+    request: &trellis_api::topology::TopologyRequest,
+) -> Option<TopologyRequest> {
+    match (&request.required, &request.preferred) {
+        (Some(level), preferred) => Some(TopologyRequest::Required {
+            level: level.clone(),
+            preferred: preferred.clone(),
+        }),
+        (None, Some(level)) => Some(TopologyRequest::preferred(level)),
+        (None, None) => None,
+    }
+}
+
+/// A gang as its PodGroup describes it: enough to charge its place and to decide which gangs may
+/// preempt it. Changes by admission, constraints, runtime and place in the queue are not known.
+#[must_use]
+pub fn of_pod_group(job: &Key, group: &PodGroup) -> Gang {
+    let request = |member: &PodGroupMember| -> Resources {
+        let amounts = member.resources.iter().map(|(name, quantity)| {
+            // A quantity that does not parse fills the node, as in `request`.
+            let units = quantity
+                .amount()
+                .map_or(i64::MAX, |amount| base_units(name, amount).max(0));
+            (ResourceName::new(name.as_str()), units)
+        });
+        amounts.collect()
+    };
+    let member = |member: &PodGroupMember| TaskGroup {
+        device: member.gpu_resource.as_deref().map(ResourceName::new),
+        topology: member.topology.as_ref().and_then(topology_request),
+        ..TaskGroup::new(
+            GroupName::new(member.name.as_str()),
+            u32::try_from(member.count).unwrap_or(0),
+            request(member),
+            format!("{}-{}", job.name, member.name),
+        )
+    };
+    let spec = &group.spec;
+    // A placed gang has the values of its plan: the spec may have been edited since.
+    let plan = group.status.as_ref().and_then(|s| s.plan.as_ref());
+    let queue = plan.and_then(|p| p.queue.as_deref());
+    let queue = QueueName::new(queue.unwrap_or(&spec.queue_name));
+    let groups = spec.groups.iter().map(member).collect();
+    Gang {
+        priority: plan.and_then(|p| p.priority).unwrap_or(spec.priority()),
+        topology: spec.topology.as_ref().and_then(topology_request),
+        preemptible: spec.is_preemptible(),
+        min_runtime: seconds(spec.min_runtime_seconds.unwrap_or(0)),
+        grace: seconds(spec.grace_period_seconds()),
+        ..Gang::new(id(job), queue, groups)
+    }
+}
+
+/// Request of one pod of the group, before admission.
+#[must_use]
+pub fn request_of(group: &CompiledGroup) -> Resources {
+    group
+        .request()
+        .iter()
+        .map(|(name, amount)| (ResourceName::new(name.as_str()), base_units(name, *amount)))
+        .collect()
+}
+
+fn base_units(resource: &str, amount: Amount) -> i64 {
+    let units = if resource == "cpu" {
+        amount.millis_up()
+    } else {
+        amount.units_up()
+    };
+    units.unwrap_or(i64::MAX)
+}
+
+fn task_group(
+    job: &CompiledJob,
+    group: &CompiledGroup,
+    admitted: Admitted,
+    ticket: &Ticket,
+) -> TaskGroup {
+    let spec = job
+        .job()
+        .spec()
+        .task_groups
+        .iter()
+        .find(|g| g.name == group.name());
+    let device = spec
+        .filter(|g| g.gpus() > 0)
+        .map(|g| ResourceName::new(g.gpu_resource()));
+    let flavors = spec.iter().flat_map(|g| &g.flavors);
+    let claims = admitted.claims.iter();
+    let of_pods = admitted.ephemeral.keys().filter_map(|volume| {
+        let own = (group.name().to_owned(), volume.clone());
+        ticket.volumes.ephemeral.get(&own)
+    });
+    let volumes = claims.filter_map(|c| ticket.volumes.claims.get(c));
+    let volumes = volumes.chain(of_pods);
+    let one_node = volumes.clone().any(|mounted| mounted.one_node);
+    let mut volumes: Vec<_> = volumes
+        .flat_map(|mounted| &mounted.reach)
+        .cloned()
+        .collect();
+    // Sorted and deduplicated, so that gangs with equal volumes share one scan of the nodes.
+    volumes.sort_unstable();
+    volumes.dedup();
+    let constraints = Constraints {
+        volumes,
+        kept_out: ticket
+            .kept_out
+            .get(group.name())
+            .cloned()
+            .unwrap_or_default(),
+        ..admitted.constraints
+    };
+    TaskGroup {
+        device,
+        flavors: flavors.map(|f| FlavorName::new(f.as_str())).collect(),
+        constraints,
+        topology: match one_node {
+            true => Some(TopologyRequest::one_node()),
+            false => spec
+                .and_then(|g| g.topology.as_ref())
+                .and_then(topology_request),
+        },
+        ..TaskGroup::new(
+            GroupName::new(group.name()),
+            group.gang_size(),
+            admitted.request,
+            format!("{}-{}", job.job().name(), group.name()),
+        )
+    }
+}
+
+/// The engine's form of a node, with all its allocatable resources.
+#[must_use]
+pub fn node(node: &SlimNode, unhealthy: &Unhealthy) -> Node {
+    let name = node.metadata.name.as_deref().unwrap_or_default();
+    Node {
+        labels: node.metadata.labels.clone().unwrap_or_default(),
+        taints: node
+            .spec
+            .taints
+            .iter()
+            .map(|t| Taint {
+                key: t.key.clone(),
+                value: t.value.clone().unwrap_or_default(),
+                // A taint with an unknown effect keeps pods away.
+                effect: constraints::effect(&t.effect).unwrap_or(TaintEffect::NoSchedule),
+            })
+            .collect(),
+        ready: node.is_ready(),
+        unschedulable: node.spec.unschedulable,
+        unhealthy: unhealthy.why(node),
+        ..Node::new(NodeName::new(name), request::of_node(node))
+    }
+}
+
+/// Why another gang preempts this one, in the words of the API. None if no gang does.
+#[must_use]
+pub fn because(because: trellis_scheduler::Because) -> Option<Because> {
+    match because {
+        trellis_scheduler::Because::LaterInQueue => Some(Because::LaterInQueue),
+        trellis_scheduler::Because::Surplus => Some(Because::Surplus),
+        trellis_scheduler::Because::Borrows => Some(Because::Borrows),
+        trellis_scheduler::Because::LowerPriority => Some(Because::LowerPriority),
+        trellis_scheduler::Because::Drained => None,
+    }
+}
+
+/// Why a gang waits, and when it starts if room is reserved for it.
+#[must_use]
+pub(super) fn with_reservation(engine: &Engine, id: &GangId, message: String) -> String {
+    match engine.reservation(id).map(|kept| kept.start) {
+        Some(Some(start)) => {
+            format!(
+                "{message}; it is next for room, and starts at {start} at the latest if what runs ends when it should"
+            )
+        }
+        Some(None) => format!(
+            "{message}; it is next for room; when it starts is not known, so that others keep off \
+             its place only once it has waited for 10 minutes"
+        ),
+        None => message,
+    }
+}
+
+/// The reason in the words of the API.
+#[must_use]
+pub fn reason(reason: WaitReason) -> Reason {
+    match reason {
+        WaitReason::QueueNotFound => Reason::QueueNotFound,
+        WaitReason::QueueStopped => Reason::QueueStopped,
+        WaitReason::QueueMisconfigured => Reason::QueueMisconfigured,
+        WaitReason::BackingOff => Reason::BackingOff,
+        WaitReason::BehindHead => Reason::BehindHead,
+        WaitReason::TopologyNotFound => Reason::TopologyNotFound,
+        WaitReason::FlavorNotFound => Reason::FlavorNotFound,
+        WaitReason::ExceedsQuota => Reason::ExceedsQuota,
+        WaitReason::QuotaExceeded => Reason::QuotaExceeded,
+        WaitReason::QuotaPolicyExceeded => Reason::QuotaPolicyExceeded,
+        WaitReason::NodesAvoided => Reason::NodesAvoided,
+        WaitReason::NoMatchingNodes => Reason::NoMatchingNodes,
+        WaitReason::ExceedsCluster => Reason::ExceedsCluster,
+        WaitReason::ExceedsTopology => Reason::ExceedsTopology,
+        WaitReason::InsufficientCapacity => Reason::InsufficientCapacity,
+        WaitReason::TopologyFragmented => Reason::TopologyFragmented,
+        WaitReason::Fragmented => Reason::Fragmented,
+        WaitReason::Reserved => Reason::Reserved,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,178 @@
+//! The plan of an external gang, and the journal transitions that jobs do not have.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::jiff::Timestamp;
+use serde_json::json;
+use trellis_api::Reason;
+use trellis_api::pod_group::{
+    Assignment, MOST_UNDONE_PLANS, Plan, PlannedPod, PodGroupPhase, PodGroupStatus,
+};
+use trellis_scheduler::PodKey;
+
+use super::asks::{Alike, Asks};
+use super::form;
+use crate::flavors::Place;
+use crate::journal::PLAN_TIME;
+use crate::key::Key;
+use crate::observed::Flavors;
+
+/// The plan of a place for these pods.
+#[must_use]
+pub fn plan(unit_uid: &str, generation: i64, asks: &Asks, place: &Place, now: Timestamp) -> Plan {
+    let mut assignments = Vec::new();
+    for (number, alike) in asks.groups.iter().enumerate() {
+        let name = form::group_name(number);
+        let placed = place.placement.groups().iter();
+        let runs = placed
+            .filter(|g| g.group.as_str() == name)
+            .flat_map(|g| &g.runs);
+        let mut pods = alike.pods.iter().cloned();
+        for (node, count) in runs {
+            let here: Vec<PlannedPod> = pods
+                .by_ref()
+                .take(usize::try_from(*count).unwrap_or(0))
+                .collect();
+            assignments.push(Assignment {
+                group: name.clone(),
+                node: node.as_str().to_owned(),
+                count: i64::from(*count),
+                pods: here,
+            });
+        }
+    }
+    let text = json!([
+        unit_uid,
+        place.groups,
+        assignments,
+        now.as_nanosecond().to_string()
+    ]);
+    Plan {
+        hash: trellis_compiler::hash_of(&text),
+        attempt: 1,
+        generation,
+        queue: Some(asks.queue.clone()),
+        priority: Some(asks.priority),
+        resources_per_gpu: None,
+        policy_set: Some(asks.allowed.set().to_owned()),
+        deadline: now.saturating_add(PLAN_TIME).ok().map(Time),
+        groups: place.groups.clone(),
+        limits: place.limits.clone(),
+        active_seconds: asks.active_seconds,
+        assignments,
+        ..Plan::default()
+    }
+}
+
+/// The demand of a plan's pods, in the groups of the plan: victims have left for that place, so it
+/// stays valid even if pods of one group differ by now. None if the plan has other pods, or if pods
+/// of one group request different resources.
+#[must_use]
+pub fn in_groups_of(plan: &Plan, asks: Asks) -> Option<Asks> {
+    let mut found: BTreeMap<&str, &Alike> = BTreeMap::new();
+    for alike in &asks.groups {
+        let names = alike.pods.iter().map(|pod| pod.name.as_str());
+        found.extend(names.map(|name| (name, alike)));
+    }
+    let mut groups: Vec<(&str, Alike)> = Vec::new();
+    for run in &plan.assignments {
+        for pod in &run.pods {
+            let alike = *found.get(pod.name.as_str())?;
+            let known = groups.iter_mut().find(|(name, _)| *name == run.group);
+            match known {
+                Some((_, group)) if group.request == alike.request => group.pods.push(pod.clone()),
+                Some(_) => return None,
+                None => {
+                    let pods = vec![pod.clone()];
+                    groups.push((
+                        &run.group,
+                        Alike {
+                            pods,
+                            ..alike.clone()
+                        },
+                    ));
+                }
+            }
+        }
+    }
+    let groups = groups.into_iter().map(|(_, group)| group).collect();
+    Some(Asks { groups, ..asks })
+}
+
+/// The flavors that the plan gives to a group, by resource.
+#[must_use]
+pub fn flavors_of<'a>(plan: &'a Plan, group: &str) -> Option<&'a Flavors> {
+    let found = plan.groups.iter().find(|given| given.name == group);
+    found.map(|given| &given.flavors)
+}
+
+/// The engine's names of the pods of a plan, for that place of the gang.
+#[must_use]
+pub fn names(unit: &Key, place: u64, plan: &Plan) -> BTreeMap<Key, PodKey> {
+    let mut next: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut names = BTreeMap::new();
+    for run in &plan.assignments {
+        let index = next.entry(run.group.as_str()).or_default();
+        for pod in &run.pods {
+            let key = Key::new(&unit.namespace, &pod.name);
+            names.insert(key, form::pod_key(unit, place, &run.group, *index));
+            *index = index.saturating_add(1);
+        }
+    }
+    names
+}
+
+/// The status of a gang that is not placed, with the reason.
+#[must_use]
+pub fn waits(before: &PodGroupStatus, reason: Reason, message: &str) -> Option<PodGroupStatus> {
+    let is_pending = before.phase.unwrap_or_default() == PodGroupPhase::Pending;
+    is_pending.then(|| PodGroupStatus {
+        phase: Some(PodGroupPhase::Pending),
+        reason: Some(reason),
+        message: Some(message.to_owned()),
+        ..before.clone()
+    })
+}
+
+/// The status of a gang whose pods are bound and that has no journal. Its plan names the queue in
+/// which it counts.
+#[must_use]
+pub fn adopted(before: &PodGroupStatus, plan: Plan) -> Option<PodGroupStatus> {
+    let is_pending = before.phase.unwrap_or_default() == PodGroupPhase::Pending;
+    is_pending.then(|| PodGroupStatus {
+        phase: Some(PodGroupPhase::Placed),
+        plan: Some(plan),
+        reason: None,
+        message: None,
+        ..before.clone()
+    })
+}
+
+/// The rolled back plans whose bindings may still take effect, the latest last.
+fn undone_plans(before: &PodGroupStatus) -> Vec<String> {
+    let mut undone = before.undone_plans.clone();
+    if before.phase == Some(PodGroupPhase::Unwinding)
+        && let Some(plan) = &before.plan
+    {
+        undone.push(plan.hash.clone());
+    }
+    let too_many = undone.len().saturating_sub(MOST_UNDONE_PLANS);
+    undone.split_off(too_many)
+}
+
+/// The status once a placed gang has no pods left.
+#[must_use]
+pub fn emptied(before: &PodGroupStatus) -> Option<PodGroupStatus> {
+    let held = matches!(
+        before.phase,
+        Some(PodGroupPhase::Placed | PodGroupPhase::Unwinding)
+    );
+    held.then(|| PodGroupStatus {
+        phase: Some(PodGroupPhase::Pending),
+        plan: None,
+        evict_until: None,
+        undone_plans: undone_plans(before),
+        ..before.clone()
+    })
+}

@@ -1,0 +1,343 @@
+//! Finds out why an attempt ended, and whether its restart counts against the job or the cluster.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::jiff::Timestamp;
+use trellis_api::Reason;
+use trellis_api::job::{RestartAction, RestartRule};
+use trellis_api::names;
+use trellis_api::pod_group::Plan;
+
+use super::lifecycle::{Ailing, Awaited, Finished, Named};
+use super::rules;
+use crate::observed::{Leave, PodPhase, PodView};
+use crate::plan_members;
+
+/// The first failure of an attempt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// The pod that failed.
+    pub pod: String,
+    /// The pod's task group. Empty if the failure is no pod's.
+    pub group: String,
+    /// The pod's index in the group.
+    pub index: Option<u32>,
+    /// The pod's node.
+    pub node: Option<String>,
+    /// Exit code of the pod's container.
+    pub exit_code: Option<i32>,
+    /// The last line of the container's termination message.
+    pub last_line: Option<String>,
+    /// The reason.
+    pub reason: Reason,
+    /// The kubelet's reason.
+    pub word: String,
+    /// The failure in words.
+    pub message: String,
+    /// The budget that a restart counts against.
+    pub blame: Blame,
+}
+
+/// The budget that a restart counts against.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Blame {
+    /// The job's budget: `restart.limit`.
+    Job,
+    /// The cluster's budget: `restart.disruptionLimit`.
+    Cluster,
+    /// No budget: a missing object may still be created.
+    Nobody,
+}
+
+impl Fault {
+    /// A failure that is no pod's.
+    pub fn of_gang(reason: Reason, message: String, blame: Blame) -> Self {
+        Self {
+            pod: String::new(),
+            group: String::new(),
+            index: None,
+            node: None,
+            exit_code: None,
+            last_line: None,
+            reason,
+            word: reason.as_str().to_owned(),
+            message,
+            blame,
+        }
+    }
+
+    pub(super) fn of_pod(
+        (name, pod): Named<'_>,
+        reason: Reason,
+        message: String,
+        blame: Blame,
+    ) -> Self {
+        Self {
+            pod: name.to_owned(),
+            group: pod.group.clone(),
+            index: Some(pod.index),
+            node: pod.node.clone(),
+            ..Self::of_gang(reason, message, blame)
+        }
+    }
+}
+
+/// A restart rule that matches a failure: its position and its action.
+type Matched = (usize, RestartAction);
+
+/// An attempt and the state of its nodes.
+#[derive(Clone, Copy)]
+pub struct Attempt<'a> {
+    /// The pods of the attempt that are judged.
+    pub pods: &'a [Named<'a>],
+    /// The plan of the attempt.
+    pub plan: Option<&'a Plan>,
+    /// Nodes of the attempt that are lost or unhealthy.
+    pub nodes: &'a Ailing<'a>,
+    /// Tells whether the pods on an unhealthy node may be evicted now.
+    pub leave: &'a dyn Fn(&str) -> Leave,
+    /// The job's rules for failures.
+    pub rules: &'a [RestartRule],
+    /// The group of rank 0, if its success is the job's success.
+    pub leader: Option<&'a str>,
+    /// True if some pods still run or have succeeded, so that failures of other pods may be
+    /// ignored.
+    pub goes_on: bool,
+    /// Pods that have finished: their absence is no failure.
+    pub finished: &'a Finished<'a>,
+    /// Pods that are still to be created: their absence is no failure.
+    pub awaited: &'a Awaited,
+}
+
+/// The result of judging an attempt.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Diagnosis {
+    /// The failure that ends the attempt.
+    pub fault: Option<Fault>,
+    /// An unhealthy node that the attempt stays on for now.
+    pub stays: Option<(String, Leave)>,
+}
+
+impl Attempt<'_> {
+    /// Diagnoses the attempt. One failure often causes others, so the failure closest to the cause
+    /// wins: a lost node, an unhealthy node, a pod that the kubelet refused, a pod that was evicted
+    /// or deleted, then a container's own failure. So ranks that fail because their peer's node is
+    /// gone do not cost the user's budget.
+    #[must_use]
+    pub fn diagnose(&self) -> Diagnosis {
+        let mut stays = None;
+        let fault = self
+            .by(|name, pod| self.on_lost_node(name, pod))
+            .or_else(|| self.by(|name, pod| self.on_unhealthy_node(name, pod, &mut stays)))
+            .or_else(|| self.by(refused))
+            .or_else(|| self.by(|name, pod| self.taken_away(name, pod)))
+            .or_else(|| self.missing().next())
+            .or_else(|| self.own());
+        Diagnosis { fault, stays }
+    }
+
+    /// The failure of each pod that has failed or is missing.
+    pub fn faults(&self) -> impl Iterator<Item = Fault> {
+        let of = |&(name, pod): &Named<'_>| {
+            self.on_lost_node(name, pod)
+                .or_else(|| self.on_unhealthy_node(name, pod, &mut None))
+                .or_else(|| refused(name, pod))
+                .or_else(|| self.taken_away(name, pod))
+                .or_else(|| own(name, pod).filter(|_| !self.is_ignored(pod)))
+        };
+        self.pods.iter().filter_map(of).chain(self.missing())
+    }
+
+    fn by(&self, mut which: impl FnMut(&str, &PodView) -> Option<Fault>) -> Option<Fault> {
+        self.pods.iter().find_map(|(name, pod)| which(name, pod))
+    }
+
+    fn on_lost_node(&self, name: &str, pod: &PodView) -> Option<Fault> {
+        let node = pod.node.as_deref()?;
+        let lost = !pod.phase.is_over() && self.nodes.is_lost(node);
+        let message = || format!("node {node:?} of pod {name:?} is lost");
+        lost.then(|| Fault::of_pod((name, pod), Reason::NodeLost, message(), Blame::Cluster))
+    }
+
+    /// A rank that failed on the node counts as the node's failure too, even if other pods leave
+    /// the node later.
+    fn on_unhealthy_node(
+        &self,
+        name: &str,
+        pod: &PodView,
+        stays: &mut Option<(String, Leave)>,
+    ) -> Option<Fault> {
+        let node = pod.node.as_deref()?;
+        if pod.phase == PodPhase::Succeeded || self.is_ignored(pod) {
+            return None;
+        }
+        let why = self.nodes.why_unhealthy(node)?;
+        if !pod.phase.is_over() {
+            let leave = (self.leave)(node);
+            if leave != Leave::Now {
+                stays.get_or_insert_with(|| (node.to_owned(), leave));
+                return None;
+            }
+        }
+        let message = format!("node {node:?} of pod {name:?} is unhealthy: {why}");
+        let fault = Fault::of_pod((name, pod), Reason::NodeUnhealthy, message, Blame::Cluster);
+        Some(fault)
+    }
+
+    /// Failure of a pod that is being evicted or deleted. If its container has ended, the kubelet's
+    /// reason is kept for the restart rules.
+    fn taken_away(&self, name: &str, pod: &PodView) -> Option<Fault> {
+        let taken = pod.disrupted || is_stopped(pod);
+        if !taken || self.is_ignored(pod) {
+            return None;
+        }
+        let message = format!("pod {name:?} is being deleted or evicted by someone else");
+        let fault = Fault::of_pod((name, pod), Reason::PodDisrupted, message, Blame::Cluster);
+        Some(match own(name, pod) {
+            Some(own) => Fault {
+                reason: fault.reason,
+                blame: fault.blame,
+                message: fault.message,
+                ..own
+            },
+            None => fault,
+        })
+    }
+
+    /// The failure of a container. If several have failed, the one with the first matching rule
+    /// wins; without a rule, the one that ended first, which most likely caused the others.
+    fn own(&self) -> Option<Fault> {
+        let failed = self.pods.iter().filter_map(|(name, pod)| {
+            let PodPhase::Failed { at, .. } = &pod.phase else {
+                return None;
+            };
+            let (fault, rule) = self.by_rule(name, pod)?;
+            if self.ignores(pod, rule) {
+                return None;
+            }
+            let rank = rule.map_or(usize::MAX, |(at, _)| at);
+            Some(((rank, at.is_none(), *at, (*name).to_owned()), fault))
+        });
+        let first = failed.min_by(|(a, _), (b, _)| a.cmp(b));
+        first.map(|(_, fault)| fault)
+    }
+
+    /// True if the pod has failed and a rule ignores that failure.
+    pub(super) fn is_ignored(&self, pod: &PodView) -> bool {
+        let failed = self.by_rule("", pod);
+        failed.is_some_and(|(_, rule)| self.ignores(pod, rule))
+    }
+
+    /// The failure of a pod's container, and the rule that matches it.
+    fn by_rule(&self, name: &str, pod: &PodView) -> Option<(Fault, Option<Matched>)> {
+        let fault = own(name, pod)?;
+        let rule = rules::matching(self.rules, &fault);
+        Some((fault, rule))
+    }
+
+    fn ignores(&self, pod: &PodView, rule: Option<Matched>) -> bool {
+        let says_so = rule.is_some_and(|(_, action)| action == RestartAction::Ignore);
+        // The leader's failure is never ignored: no other pod's success is the job's.
+        let leads = self.leader == Some(pod.group.as_str()) && pod.index == 0;
+        says_so && !leads && self.goes_on
+    }
+
+    /// Pods of the plan that are gone although they had not ended: another client has deleted them.
+    fn missing(&self) -> impl Iterator<Item = Fault> {
+        let planned = |plan: &Plan| {
+            let counts = plan.assignments.iter().map(|a| a.count);
+            counts.fold(0_i64, i64::saturating_add)
+        };
+        let there = i64::try_from(self.pods.len()).unwrap_or(i64::MAX);
+        // Names are compared only if a pod is missing: the usual case costs one comparison.
+        let plan = self.plan.filter(|plan| there < planned(plan));
+        let pods = plan.into_iter().flat_map(|_| self.pods);
+        let present = pods.map(|(_, pod)| (pod.group.as_str(), pod.index));
+        let present: BTreeSet<(&str, u32)> = present.collect();
+        let members = plan.into_iter().flat_map(plan_members);
+        let missing = members.filter(move |(group, index, _)| {
+            !present.contains(&(*group, *index))
+                && !self.finished.contains(group, *index)
+                && !self.awaited.contains(group, *index)
+        });
+        missing.map(|(group, index, node)| {
+            let what = names::pod("", group, index);
+            let message = format!("pod {index} of group {group:?} was deleted by someone else");
+            Fault {
+                pod: what.trim_start_matches('-').to_owned(),
+                group: group.to_owned(),
+                index: Some(index),
+                node: Some(node.to_owned()),
+                ..Fault::of_gang(Reason::PodDisrupted, message, Blame::Cluster)
+            }
+        })
+    }
+}
+
+/// True if the pod is being deleted and had not failed before: its exit code then only shows how it
+/// reacts to the stop.
+fn is_stopped(pod: &PodView) -> bool {
+    let stopped = |ended: Option<Timestamp>| match (pod.deleted, ended) {
+        (Some(asked), Some(ended)) => ended >= asked,
+        _ => false,
+    };
+    match &pod.phase {
+        PodPhase::Failed { at, .. } => pod.deleting && stopped(*at),
+        phase => pod.deleting && !phase.is_over(),
+    }
+}
+
+fn refused(name: &str, pod: &PodView) -> Option<Fault> {
+    let PodPhase::Refused { reason } = &pod.phase else {
+        return None;
+    };
+    let node = pod.node.as_deref().unwrap_or_default();
+    let message = format!("the kubelet of node {node:?} refused pod {name:?}: {reason}");
+    Some(Fault {
+        word: reason.clone(),
+        ..Fault::of_pod((name, pod), Reason::KubeletRefused, message, Blame::Cluster)
+    })
+}
+
+/// Reasons by which a pod ends because of its node and not of its container (kubelet: node
+/// shutdown, a node that came back empty, eviction).
+const NODE_WORDS: [&str; 5] = [
+    "ContainerStatusUnknown",
+    "NodeLost",
+    "NodeShutdown",
+    "Terminated",
+    "Evicted",
+];
+
+/// The failure of the pod's own container. None if the pod has not failed.
+fn own(name: &str, pod: &PodView) -> Option<Fault> {
+    let PodPhase::Failed {
+        exit_code,
+        reason: word,
+        last_line,
+        ..
+    } = &pod.phase
+    else {
+        return None;
+    };
+    let node = pod.node.as_deref().unwrap_or_default();
+    let of = |reason, message, blame| Fault {
+        exit_code: *exit_code,
+        last_line: last_line.clone(),
+        word: word.clone(),
+        ..Fault::of_pod((name, pod), reason, message, blame)
+    };
+    if NODE_WORDS.contains(&word.as_str()) {
+        let message = format!("pod {name:?} was stopped by node {node:?}: {word}");
+        return Some(of(Reason::PodDisrupted, message, Blame::Cluster));
+    }
+    let reason = match word.as_str() {
+        "OOMKilled" => Reason::OutOfMemory,
+        _ => Reason::PodFailed,
+    };
+    let code = exit_code.map_or_else(String::new, |c| format!(" with exit code {c}"));
+    let said = last_line.as_deref();
+    let said = said.map_or_else(String::new, |line| format!("; it said: {line}"));
+    let message = format!("pod {name:?} on node {node:?} failed{code}: {word}{said}");
+    Some(of(reason, message, Blame::Job))
+}

@@ -1,0 +1,337 @@
+//! The journal: `PodGroup.status`, written only by compare-and-set.
+//!
+//! A transition is a function from the status before to the status after. It returns None in a
+//! phase that it does not start from: then the decision was based on another state, and nothing is
+//! written.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use serde_json::json;
+use trellis_api::Reason;
+use trellis_api::pod_group::{
+    Assignment, ElasticGroup, NominatedVictim, Plan, PodGroupPhase, PodGroupStatus,
+};
+
+use super::flavors::Place;
+use super::wish::Run;
+use crate::epoch::Epoch;
+use crate::observed::PodView;
+
+/// Time after which a plan that is not complete is rolled back.
+pub const PLAN_TIME: SignedDuration = SignedDuration::from_secs(120);
+/// Longest time for which PodDisruptionBudgets may delay the eviction of a gang. After that its
+/// remaining pods are deleted.
+const EVICTION_TIME: SignedDuration = SignedDuration::from_secs(120);
+/// Back-off of a gang whose commit failed, in seconds: the first, doubled each time.
+const FIRST_RETRY: i64 = 5;
+const LONGEST_RETRY: i64 = 300;
+
+/// The plan of a placement.
+#[must_use]
+pub fn plan(run: &Run, place: &Place, now: Timestamp) -> Plan {
+    let job = run.job.compiled();
+    let deadlines = job.job().spec().deadlines.as_ref();
+    let assignments: Vec<Assignment> = place
+        .placement
+        .groups()
+        .iter()
+        .flat_map(|g| {
+            g.runs.iter().map(|(node, count)| Assignment {
+                group: g.group.as_str().to_owned(),
+                node: node.as_str().to_owned(),
+                count: i64::from(*count),
+                pods: Vec::new(),
+            })
+        })
+        .collect();
+    // The hash includes the time: two plans with the same assignments differ.
+    let text = json!([
+        run.uid,
+        run.attempt,
+        job.hash(),
+        place.groups,
+        assignments,
+        now.as_nanosecond().to_string()
+    ]);
+    Plan {
+        hash: trellis_compiler::hash_of(&text),
+        attempt: run.attempt,
+        generation: job.job().generation(),
+        compiled: job.hash().to_owned(),
+        queue: Some(job.queue().to_owned()),
+        priority: Some(job.priority()),
+        resources_per_gpu: job.queue_resources().per_gpu(),
+        policy_set: Some(run.job.set().to_owned()),
+        deadline: now.saturating_add(PLAN_TIME).ok().map(Time),
+        groups: place.groups.clone(),
+        elastic: job
+            .job()
+            .spec()
+            .task_groups
+            .iter()
+            .filter(|group| group.min_replicas.is_some())
+            .map(|group| ElasticGroup {
+                name: group.name.clone(),
+                replicas: i64::from(group.replicas()),
+            })
+            .collect(),
+        active_seconds: deadlines.and_then(|d| d.active_seconds),
+        requester: place.requester.clone(),
+        limits: place.limits.clone(),
+        assignments,
+    }
+}
+
+/// When a plan was made, which is when the gang got its place. None if the plan has no deadline,
+/// because an earlier version or another program wrote it.
+#[must_use]
+pub fn made_at(plan: &Plan) -> Option<Timestamp> {
+    let deadline = plan.deadline.as_ref()?;
+    deadline.0.saturating_sub(PLAN_TIME).ok()
+}
+
+/// The pods of a plan: group, index and node of each.
+pub fn members(plan: &Plan) -> impl Iterator<Item = (&str, u32, &str)> {
+    let mut next: BTreeMap<&str, u32> = BTreeMap::new();
+    plan.assignments.iter().flat_map(move |run| {
+        let first = next.entry(run.group.as_str()).or_default();
+        let count = u32::try_from(run.count).unwrap_or(0);
+        let indexes = *first..first.saturating_add(count);
+        *first = indexes.end;
+        indexes.map(|index| (run.group.as_str(), index, run.node.as_str()))
+    })
+}
+
+/// True if every pod of the plan exists on its node and matches the predicate. Groups that wait for
+/// other groups are left out.
+pub fn has_all(
+    plan: &Plan,
+    uid: &str,
+    pods: &BTreeMap<String, PodView>,
+    held: &[String],
+    such: impl Fn(&PodView) -> bool,
+) -> bool {
+    let there: BTreeSet<(&str, u32, &str)> = pods
+        .values()
+        .filter(|p| p.job_uid == uid && p.plan == plan.hash && such(p))
+        .filter_map(|p| Some((p.group.as_str(), p.index, p.node.as_deref()?)))
+        .collect();
+    let is_held = |group: &str| held.iter().any(|held| held == group);
+    let mut members = members(plan).filter(|(group, ..)| !is_held(group));
+    !plan.assignments.is_empty() && members.all(|member| there.contains(&member))
+}
+
+/// The plan with the hash of an earlier plan that differs only in its time.
+#[must_use]
+pub fn renewed(plan: Plan, earlier: &Plan) -> Plan {
+    let same = Plan {
+        hash: earlier.hash.clone(),
+        ..plan.clone()
+    };
+    let without_time = |plan: &Plan| Plan {
+        deadline: None,
+        ..plan.clone()
+    };
+    if without_time(&same) == without_time(earlier) {
+        same
+    } else {
+        plan
+    }
+}
+
+/// True if the gang is rolled back because it was preempted or its queue is drained: its pods are
+/// evicted, and the end counts as a disruption.
+#[must_use]
+pub fn makes_room(journal: &PodGroupStatus) -> bool {
+    journal.phase == Some(PodGroupPhase::Unwinding) && journal.reason == Some(Reason::Preempted)
+}
+
+/// The status before, if it is in one of these phases.
+fn starts(before: &PodGroupStatus, phases: &[PodGroupPhase]) -> Option<PodGroupStatus> {
+    phases
+        .contains(&before.phase.unwrap_or_default())
+        .then(|| before.clone())
+}
+
+/// The status that is written before the first pod of a plan is created.
+#[must_use]
+pub fn opened(before: &PodGroupStatus, plan: Plan) -> Option<PodGroupStatus> {
+    Some(PodGroupStatus {
+        phase: Some(PodGroupPhase::Committing),
+        plan: Some(plan),
+        victims: Vec::new(),
+        retry_time: None,
+        reason: None,
+        message: None,
+        ..starts(before, &[PodGroupPhase::Pending, PodGroupPhase::Nominated])?
+    })
+}
+
+/// The status that is written before the first victim is asked to leave the plan's place.
+#[must_use]
+pub fn nominated(
+    before: &PodGroupStatus,
+    plan: Plan,
+    victims: Vec<NominatedVictim>,
+    message: String,
+) -> Option<PodGroupStatus> {
+    Some(PodGroupStatus {
+        phase: Some(PodGroupPhase::Nominated),
+        plan: Some(plan),
+        victims,
+        retry_time: None,
+        reason: Some(Reason::Preempting),
+        message: Some(message),
+        ..starts(before, &[PodGroupPhase::Pending, PodGroupPhase::Nominated])?
+    })
+}
+
+/// The status of a gang that gives up the place that it was nominated for.
+#[must_use]
+pub fn voided(before: &PodGroupStatus) -> Option<PodGroupStatus> {
+    Some(PodGroupStatus {
+        phase: Some(PodGroupPhase::Pending),
+        plan: None,
+        victims: Vec::new(),
+        reason: None,
+        message: None,
+        ..starts(before, &[PodGroupPhase::Nominated])?
+    })
+}
+
+/// The status of a plan that this leader continues. Only the epoch changes, so that the previous
+/// leader cannot write the status any more.
+#[must_use]
+pub fn taken_over(before: &PodGroupStatus) -> Option<PodGroupStatus> {
+    starts(
+        before,
+        &[PodGroupPhase::Committing, PodGroupPhase::Nominated],
+    )
+}
+
+/// The status once all pods of the plan with that hash exist.
+#[must_use]
+pub fn closed(before: &PodGroupStatus, hash: &str) -> Option<PodGroupStatus> {
+    let status = starts(before, &[PodGroupPhase::Committing])?;
+    status.plan.as_ref().filter(|p| p.hash == hash)?;
+    Some(PodGroupStatus {
+        phase: Some(PodGroupPhase::Placed),
+        failures: None,
+        retry_time: None,
+        reason: None,
+        message: None,
+        ..status
+    })
+}
+
+/// The status while a plan is rolled back. A failed plan delays the gang's next attempt, longer
+/// each time, so that a gang that fails every time does not starve others.
+#[must_use]
+pub fn undone(
+    before: &PodGroupStatus,
+    reason: Reason,
+    message: String,
+    failed: bool,
+    now: Timestamp,
+) -> Option<PodGroupStatus> {
+    let mut status = PodGroupStatus {
+        phase: Some(PodGroupPhase::Unwinding),
+        reason: Some(reason),
+        message: Some(message),
+        ..starts(before, &[PodGroupPhase::Committing, PodGroupPhase::Placed])?
+    };
+    if failed {
+        let (failures, retry) = lost_turn(before, now);
+        status.failures = Some(failures);
+        status.retry_time = Some(retry);
+    } else {
+        status.failures = None;
+        status.retry_time = None;
+    }
+    if makes_room(&status) {
+        status.evict_until = now.saturating_add(EVICTION_TIME).ok().map(Time);
+    }
+    Some(status)
+}
+
+/// The status of a gang that failed before its plan was written.
+#[must_use]
+pub fn put_off(
+    before: &PodGroupStatus,
+    reason: Reason,
+    message: String,
+    now: Timestamp,
+) -> Option<PodGroupStatus> {
+    let (failures, retry) = lost_turn(before, now);
+    Some(PodGroupStatus {
+        phase: Some(PodGroupPhase::Pending),
+        plan: None,
+        victims: Vec::new(),
+        failures: Some(failures),
+        retry_time: Some(retry),
+        reason: Some(reason),
+        message: Some(message),
+        ..starts(before, &[PodGroupPhase::Pending, PodGroupPhase::Nominated])?
+    })
+}
+
+fn lost_turn(before: &PodGroupStatus, now: Timestamp) -> (i64, Time) {
+    let failures = before.failures.unwrap_or(0).max(0);
+    let doubled = i64::from(2).saturating_pow(u32::try_from(failures).unwrap_or(u32::MAX));
+    let wait = FIRST_RETRY.saturating_mul(doubled).min(LONGEST_RETRY);
+    let retry = now
+        .saturating_add(SignedDuration::from_secs(wait))
+        .unwrap_or(Timestamp::MAX);
+    (failures.saturating_add(1), Time(retry))
+}
+
+/// The status once no pod of a plan is left.
+#[must_use]
+pub fn cleared(before: &PodGroupStatus) -> Option<PodGroupStatus> {
+    Some(PodGroupStatus {
+        phase: Some(PodGroupPhase::Pending),
+        plan: None,
+        evict_until: None,
+        ..starts(before, &[PodGroupPhase::Unwinding])?
+    })
+}
+
+/// The status of a gang whose job has ended, possibly before its plan was closed.
+#[must_use]
+pub fn finished(before: &PodGroupStatus) -> Option<PodGroupStatus> {
+    Some(PodGroupStatus {
+        phase: Some(PodGroupPhase::Finished),
+        ..starts(before, &[PodGroupPhase::Committing, PodGroupPhase::Placed])?
+    })
+}
+
+/// Author of an open plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Author {
+    /// This leader.
+    Ours,
+    /// An earlier leader, before this one led: the plan is continued.
+    Predecessor,
+    /// A process that did not lead any more when it wrote the plan: the plan is rolled back.
+    Stale,
+}
+
+/// The author of a journal's open plan. `inherited` is the hash of the plan that existed when this
+/// process began to lead.
+#[must_use]
+pub fn author(journal: &PodGroupStatus, ours: Epoch, inherited: Option<&str>) -> Author {
+    if journal.epoch == Some(ours.0) {
+        return Author::Ours;
+    }
+    let plan = journal.plan.as_ref().map(|p| p.hash.as_str());
+    if plan.is_some() && plan == inherited {
+        Author::Predecessor
+    } else {
+        Author::Stale
+    }
+}
+
+#[cfg(test)]
+mod tests;

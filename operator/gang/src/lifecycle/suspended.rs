@@ -1,0 +1,59 @@
+//! A job that its user has suspended, and its resumption.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use trellis_api::Reason;
+use trellis_api::job::JobPhase;
+use trellis_api::pod_group::PodGroupPhase;
+
+use super::{Evaluation, Next};
+use crate::Wish;
+
+impl Evaluation<'_> {
+    pub(super) fn suspended(mut self) -> Next {
+        // The next attempt is placed anew and has its full startup time, whether the suspension is
+        // revoked or not.
+        self.status.scheduled_time = None;
+        let held = !matches!(
+            self.o.journal.phase,
+            None | Some(PodGroupPhase::Pending | PodGroupPhase::Finished)
+        );
+        let pods = self.own_pods().count();
+        if held || pods > 0 {
+            let message = match pods {
+                1 => "suspending: 1 pod is still there".to_owned(),
+                many => format!("suspending: {many} pods are still there"),
+            };
+            return self.say(
+                JobPhase::Restarting,
+                Reason::PodsTerminating,
+                message,
+                Wish::stop(Reason::Suspended),
+            );
+        }
+        self.say(
+            JobPhase::Suspended,
+            Reason::Suspended,
+            "spec.suspend is true",
+            Wish::stop(Reason::Suspended),
+        )
+    }
+
+    /// Resumes the job with a new attempt, queued last within its priority. The status records the
+    /// attempt before anything else happens: while the status says Suspended the spec may change,
+    /// and an attempt that is not recorded might count twice.
+    pub(super) fn resumed(mut self) -> Next {
+        if self.o.status.admitted_time.is_some() {
+            self.begin(self.attempt().saturating_add(1));
+        }
+        self.status.queued_time = Some(Time(self.o.now));
+        self.status.retry_time = None;
+        self.status.scheduled_time = None;
+        self.look_again(self.o.now);
+        self.say(
+            JobPhase::Queued,
+            Reason::Queued,
+            "spec.suspend is false again",
+            Wish::Wait,
+        )
+    }
+}

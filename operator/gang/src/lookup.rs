@@ -1,0 +1,374 @@
+//! Finds what a job names: its queue, its priority and its profile. The controller and `trellis
+//! plan` share the rule and the wording. Pure.
+
+mod profile;
+mod queue_resources;
+
+use std::borrow::Borrow;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::api::scheduling::v1::PriorityClass;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use trellis_api::{Reason, TrainingJobSpec, TrainingQueue, names};
+use trellis_policies::selects;
+
+pub use profile::{KnownProfile, profile, several_defaults};
+pub use queue_resources::{placed_resources, queue_resources};
+
+/// Number of queues that a message suggests.
+const SHOWN: usize = 5;
+
+/// A named object does not exist: the job waits for it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Missing {
+    /// The reason.
+    pub reason: Reason,
+    /// The reason in words: the field, the rule and the fix.
+    pub message: String,
+}
+
+/// The watch has not shown the namespace: its labels are unknown.
+#[must_use]
+pub fn unseen_namespace(namespace: &str) -> Missing {
+    Missing {
+        reason: Reason::CacheNotReady,
+        message: format!(
+            "namespace {namespace:?} has not been read yet, and policies go by its labels"
+        ),
+    }
+}
+
+/// The queue that the job names, else the default of its namespace, by the namespace's labels. If
+/// there are several defaults, the one whose selector has most requirements wins, so that `{}` is
+/// the last resort; ties go to the first by name, so that the result does not depend on the caller.
+///
+/// # Errors
+/// If the job names a queue that does not exist, or one that has queues below it and does not
+/// select the namespace; or if the job names none and there is no default.
+pub fn queue<Q: Borrow<TrainingQueue>>(
+    name: Option<&str>,
+    namespace_labels: &BTreeMap<String, String>,
+    get: impl FnOnce(&str) -> Option<Q>,
+    all: impl FnOnce() -> Vec<Q>,
+) -> Result<Q, Missing> {
+    let missing = |message: String| Missing {
+        reason: Reason::QueueNotFound,
+        message,
+    };
+    if let Some(name) = name {
+        let Some(found) = get(name) else {
+            return Err(missing(format!(
+                "spec.queueName: queue {name:?} does not exist: create it or name another{}",
+                usable(&all(), namespace_labels)
+            )));
+        };
+        if selects(
+            found.borrow().spec.namespace_selector.as_ref(),
+            namespace_labels,
+        ) {
+            return Ok(found);
+        }
+        // Policies deny the queue. To let it select the namespace would not help if jobs go to the
+        // queues below it.
+        let all = all();
+        let is_parent = |q: &Q| q.borrow().spec.parent_name.as_deref() == Some(name);
+        if !all.iter().any(is_parent) {
+            return Ok(found);
+        }
+        return Err(Missing {
+            reason: Reason::QueueMisconfigured,
+            message: format!(
+                "spec.queueName: queue {name:?} has queues below it, and jobs go to those: name another{}",
+                usable(&all, namespace_labels)
+            ),
+        });
+    }
+    let is_default =
+        |queue: &Q| selects(queue.borrow().spec.default_for.as_ref(), namespace_labels);
+    let rank = |queue: &Q| {
+        let queue = queue.borrow();
+        (
+            Reverse(requirements(queue.spec.default_for.as_ref())),
+            queue.metadata.name.clone(),
+        )
+    };
+    let defaults = all().into_iter().filter(is_default);
+    defaults
+        .min_by_key(rank)
+        .ok_or_else(|| {
+            missing(
+                "spec.queueName: none is given and no queue is the default for this namespace: name a queue"
+                    .to_owned(),
+            )
+        })
+}
+
+/// The first queues that jobs of a namespace may name: ` (this namespace may use "a", "b")`.
+fn usable<Q: Borrow<TrainingQueue>>(
+    all: &[Q],
+    namespace_labels: &BTreeMap<String, String>,
+) -> String {
+    let queues = || all.iter().map(Borrow::borrow);
+    let parents: BTreeSet<&str> = queues()
+        .filter_map(|q| q.spec.parent_name.as_deref())
+        .collect();
+    let mut names: Vec<&str> = queues()
+        .filter(|q| selects(q.spec.namespace_selector.as_ref(), namespace_labels))
+        .filter_map(|q| q.metadata.name.as_deref())
+        .filter(|name| !parents.contains(name))
+        .collect();
+    names.sort_unstable();
+    let shown: Vec<_> = names.iter().take(SHOWN).map(|n| format!("{n:?}")).collect();
+    match names.len().saturating_sub(SHOWN) {
+        0 if shown.is_empty() => " (none selects this namespace)".to_owned(),
+        0 => format!(" (this namespace may use {})", shown.join(", ")),
+        more => format!(
+            " (this namespace may use {} and {more} more)",
+            shown.join(", ")
+        ),
+    }
+}
+
+/// Number of requirements of a selector: 0 for `{}`.
+pub fn requirements(selector: Option<&LabelSelector>) -> usize {
+    selector.map_or(0, |selector| {
+        let labels = selector.match_labels.as_ref().map_or(0, BTreeMap::len);
+        let expressions = selector.match_expressions.as_ref().map_or(0, Vec::len);
+        labels.saturating_add(expressions)
+    })
+}
+
+fn value_of(class: &PriorityClass) -> i32 {
+    class.value.unwrap_or(0)
+}
+
+/// True if gangs of that class do not preempt gangs of lower priority.
+#[must_use]
+pub fn never_preempts(class: &PriorityClass) -> bool {
+    class.preemption_policy.as_deref() == Some("Never")
+}
+
+/// True if the job's PriorityClass forbids preemption. False if the class does not exist.
+pub fn job_never_preempts<C: Borrow<PriorityClass>>(
+    job: &TrainingJobSpec,
+    get: impl FnOnce(&str) -> Option<C>,
+    all: impl FnOnce() -> Vec<C>,
+) -> bool {
+    let class = priority_class(job, get, all).ok().flatten();
+    class.is_some_and(|class| never_preempts(class.borrow()))
+}
+
+/// The PriorityClass of the job: the one that it names, else the cluster's default, if there is
+/// one. If there are several defaults, the lowest wins, as in Kubernetes.
+///
+/// # Errors
+/// If the job names a class that does not exist.
+fn priority_class<C: Borrow<PriorityClass>>(
+    job: &TrainingJobSpec,
+    get: impl FnOnce(&str) -> Option<C>,
+    all: impl FnOnce() -> Vec<C>,
+) -> Result<Option<C>, Missing> {
+    if let Some(name) = &job.priority_class_name {
+        return match get(name) {
+            Some(class) => Ok(Some(class)),
+            None => Err(Missing {
+                reason: Reason::PriorityClassNotFound,
+                message: format!(
+                    "spec.priorityClassName: PriorityClass {name:?} does not exist: create it or name another"
+                ),
+            }),
+        };
+    }
+    let default = all()
+        .into_iter()
+        .filter(|c| c.borrow().global_default == Some(true))
+        // Equal values are ordered by name, so that the order of the list does not matter.
+        .min_by(|a, b| {
+            let of = |c: &C| (value_of(c.borrow()), c.borrow().metadata.name.clone());
+            of(a).cmp(&of(b))
+        });
+    Ok(default)
+}
+
+/// The name of the class and the priority, which is 0 without a class.
+///
+/// # Errors
+/// If the job names a class that does not exist.
+pub fn priority<C: Borrow<PriorityClass>>(
+    job: &TrainingJobSpec,
+    get: impl FnOnce(&str) -> Option<C>,
+    all: impl FnOnce() -> Vec<C>,
+) -> Result<(Option<String>, i32), Missing> {
+    let class = priority_class(job, get, all)?;
+    Ok(class.map_or((None, 0), |c| {
+        (c.borrow().metadata.name.clone(), value_of(c.borrow()))
+    }))
+}
+
+/// The Services of its namespace that the job's network rules name.
+pub fn services(job: &TrainingJobSpec) -> impl Iterator<Item = &str> {
+    job.network.iter().flat_map(|network| {
+        let rules = network.egress.iter().chain(&network.ingress);
+        rules.filter_map(|rule| rule.service.as_deref())
+    })
+}
+
+/// True if the namespace enforces Pod Security "restricted".
+#[must_use]
+pub fn enforces_restricted(namespace_labels: &BTreeMap<String, String>) -> bool {
+    namespace_labels
+        .get(names::POD_SECURITY_ENFORCE)
+        .is_some_and(|level| level == "restricted")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn spec(fields: Value) -> TrainingJobSpec {
+        let mut spec = json!({"taskGroups": []});
+        spec.as_object_mut()
+            .unwrap()
+            .extend(fields.as_object().unwrap().clone());
+        serde_json::from_value(spec).unwrap()
+    }
+
+    fn queues(defaults: &[(&str, Value)]) -> Vec<TrainingQueue> {
+        let queue = |(name, default_for): &(&str, Value)| {
+            serde_json::from_value(json!({
+                "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingQueue",
+                "metadata": {"name": name}, "spec": {"defaultFor": default_for}
+            }))
+            .unwrap()
+        };
+        defaults.iter().map(queue).collect()
+    }
+
+    fn find_queue(job: &TrainingJobSpec, queues: &[TrainingQueue]) -> Result<String, Missing> {
+        let labels = BTreeMap::from([("team".to_owned(), "a".to_owned())]);
+        let named = |name: &str| {
+            queues
+                .iter()
+                .find(|q| q.metadata.name.as_deref() == Some(name))
+        };
+        queue(job.queue_name.as_deref(), &labels, named, || {
+            queues.iter().collect()
+        })
+        .map(|q| q.metadata.name.clone().unwrap())
+    }
+
+    #[test]
+    fn a_named_queue_must_exist() {
+        let there = queues(&[("a", json!({})), ("b", Value::Null)]);
+        let named = |name: &str| find_queue(&spec(json!({"queueName": name})), &there);
+        assert_eq!(named("b").unwrap(), "b");
+        let missing = named("c").unwrap_err();
+        assert_eq!(missing.reason, Reason::QueueNotFound);
+        assert!(missing.message.contains("spec.queueName") && missing.message.contains("\"c\""));
+    }
+
+    #[test]
+    fn who_names_a_wrong_queue_is_told_of_right_ones() {
+        let mut there = queues(&[("lab", Value::Null), ("a", Value::Null), ("b", Value::Null)]);
+        let named = |name: &str, there: &[TrainingQueue]| {
+            find_queue(&spec(json!({"queueName": name})), there)
+                .unwrap_err()
+                .message
+        };
+        let none = named("nope", &there);
+        assert!(none.ends_with("(none selects this namespace)"), "{none}");
+        there[1].spec.parent_name = Some("lab".to_owned());
+        for queue in &mut there {
+            queue.spec.namespace_selector = Some(Default::default());
+        }
+        let some = named("nope", &there);
+        assert!(
+            some.ends_with("(this namespace may use \"a\", \"b\")"),
+            "{some}"
+        );
+        // A queue with queues below it: the message does not suggest to let it select the
+        // namespace.
+        there[0].spec.namespace_selector = None;
+        let below = named("lab", &there);
+        assert!(below.contains("has queues below it"), "{below}");
+        assert!(
+            below.ends_with("(this namespace may use \"a\", \"b\")"),
+            "{below}"
+        );
+        // Any other queue that does not select the namespace is found: policies deny it.
+        there[2].spec.namespace_selector = None;
+        assert_eq!(
+            find_queue(&spec(json!({"queueName": "b"})), &there).unwrap(),
+            "b"
+        );
+    }
+
+    #[test]
+    fn of_the_defaults_that_select_the_namespace_the_one_that_asks_for_most_is_taken() {
+        let unnamed = spec(json!({}));
+        let team = |team: &str| json!({"matchLabels": {"team": team}});
+        let both = json!({"matchLabels": {"team": "a"}, "matchExpressions": [{"key": "team", "operator": "Exists"}]});
+        let take = |queues: &[TrainingQueue]| find_queue(&unnamed, queues).unwrap();
+        let catch_all = ("default", json!({}));
+        assert_eq!(
+            take(&queues(&[catch_all.clone(), ("vision", team("a"))])),
+            "vision"
+        );
+        assert_eq!(
+            take(&queues(&[catch_all.clone(), ("vision", team("b"))])),
+            "default"
+        );
+        assert_eq!(
+            take(&queues(&[("z", team("a")), ("b", team("a")), catch_all])),
+            "b"
+        );
+        assert_eq!(take(&queues(&[("b", team("a")), ("z", both)])), "z");
+        let there = queues(&[("z", json!({})), ("b", team("b")), ("m", team("a"))]);
+        assert_eq!(find_queue(&unnamed, &there).unwrap(), "m");
+        let missing = find_queue(&unnamed, &queues(&[("b", team("b"))])).unwrap_err();
+        assert_eq!(missing.reason, Reason::QueueNotFound);
+    }
+
+    #[test]
+    fn priority_is_the_jobs_class_else_the_clusters_default_else_0() {
+        let class = |name: &str, value: i32, default: bool| PriorityClass {
+            metadata: kube::api::ObjectMeta {
+                name: Some(name.to_owned()),
+                ..Default::default()
+            },
+            value: Some(value),
+            global_default: Some(default),
+            ..PriorityClass::default()
+        };
+        let there = [
+            class("high", 9, true),
+            class("low", 1, true),
+            class("own", 5, false),
+        ];
+        let find = |job: &TrainingJobSpec, there: &[PriorityClass]| {
+            let named = |name: &str| {
+                there
+                    .iter()
+                    .find(|c| c.metadata.name.as_deref() == Some(name))
+                    .cloned()
+            };
+            priority(job, named, || there.to_vec())
+        };
+        let own = spec(json!({"priorityClassName": "own"}));
+        let none = spec(json!({}));
+        assert_eq!(find(&own, &there).unwrap(), (Some("own".to_owned()), 5));
+        assert_eq!(find(&none, &there).unwrap(), (Some("low".to_owned()), 1));
+        assert_eq!(find(&none, &[]).unwrap(), (None, 0));
+        let missing = find(&own, &[]).unwrap_err();
+        assert_eq!(missing.reason, Reason::PriorityClassNotFound);
+        let mut polite = class("polite", 5, false);
+        assert!(!never_preempts(&polite));
+        for (policy, never) in [("PreemptLowerPriority", false), ("Never", true)] {
+            polite.preemption_policy = Some(policy.to_owned());
+            assert_eq!(never_preempts(&polite), never, "{policy}");
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! Authenticates and authorizes callers. The API server decides on both: it sends requests in the
+//! name of a user (`front_proxy`), or it knows the token (TokenReview), and it grants the right
+//! (SubjectAccessReview). If it does not answer, the request is refused.
+
+use axum::http::{HeaderMap, header};
+use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, UserInfo};
+use k8s_openapi::api::authorization::v1::{
+    NonResourceAttributes, ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
+};
+use kube::api::PostParams;
+use kube::{Api, Client};
+use trellis_api::visibility;
+
+use trellis_dispatch::commands::WriteError;
+
+/// Right that a caller needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wants<'a> {
+    /// Read the jobs of a namespace, or of all: needs `list` on trainingjobs.
+    Jobs(Option<&'a str>),
+    /// Read a path: needs `get` on that path.
+    Path(&'a str),
+    /// A resource of the API group that is served here.
+    Visible(Visible<'a>),
+}
+
+/// A resource, and the verb on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Visible<'a> {
+    /// Plural name of the resource.
+    pub(crate) resource: &'a str,
+    /// `get`, `list` or another verb.
+    pub(crate) verb: &'a str,
+    /// None: all namespaces, or the resource is cluster-scoped.
+    pub(crate) namespace: Option<&'a str>,
+    /// None: all objects.
+    pub(crate) name: Option<&'a str>,
+}
+
+/// Why a request is denied.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Denied {
+    /// The caller is not authenticated.
+    #[error("{0}")]
+    Unauthenticated(String),
+    /// The caller lacks the right.
+    #[error("{0}")]
+    Forbidden(String),
+    /// The API server does not answer.
+    #[error("it is not known who you are and what you may: {0}")]
+    Unknown(String),
+}
+
+/// Denies a caller without a token whom the front proxy does not name either.
+pub(super) fn nobody(headers: &HeaderMap, unbelieved: Option<&str>) -> Denied {
+    let mut message = "a bearer token is needed, in the header Authorization: `kubectl create token` makes one for a ServiceAccount".to_owned();
+    let claims = headers.keys().any(|h| h.as_str().starts_with("x-remote-"));
+    if claims {
+        let why = unbelieved.unwrap_or("which the API server's front proxy is, is not known (yet)");
+        message = format!("{message}; what headers say of the user is not believed: {why}");
+    }
+    Denied::Unauthenticated(message)
+}
+
+/// The bearer token.
+pub(super) fn token(headers: &HeaderMap) -> Option<&str> {
+    let header = headers.get(header::AUTHORIZATION);
+    let value = header.and_then(|value| value.to_str().ok());
+    let (scheme, token) = value.and_then(|v| v.split_once(' ')).unwrap_or_default();
+    let token = token.trim();
+    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
+}
+
+/// The user to whom a token belongs.
+pub(super) async fn authenticate(client: &Client, token: &str) -> Result<UserInfo, Denied> {
+    let review = TokenReview {
+        spec: TokenReviewSpec {
+            token: token.to_owned(),
+            audiences: None,
+        },
+        ..TokenReview::default()
+    };
+    let reviews: Api<TokenReview> = Api::all(client.clone());
+    let answer = reviews.create(&PostParams::default(), &review).await;
+    let answer = answer.map_err(unknown)?;
+    let status = answer.status.unwrap_or_default();
+    match status.user {
+        Some(user) if status.authenticated == Some(true) => Ok(user),
+        _ => Err(unknown_token()),
+    }
+}
+
+/// Denies a token that is invalid or has expired.
+pub(super) fn unknown_token() -> Denied {
+    let message = "the API server does not know the bearer token: it may have expired";
+    Denied::Unauthenticated(message.to_owned())
+}
+
+/// Reports the API server's own error.
+fn unknown(error: kube::Error) -> Denied {
+    Denied::Unknown(WriteError::from(error).to_string())
+}
+
+/// True if the API server grants the right.
+pub(super) async fn allows(client: &Client, review: &SubjectAccessReview) -> Result<bool, Denied> {
+    let reviews: Api<SubjectAccessReview> = Api::all(client.clone());
+    let answer = reviews.create(&PostParams::default(), review).await;
+    let status = answer.map_err(unknown)?.status.unwrap_or_default();
+    Ok(status.allowed && status.denied != Some(true))
+}
+
+/// Denies a caller that lacks the right.
+pub(super) fn forbidden(user: &UserInfo, wants: Wants<'_>) -> Denied {
+    let name = user.username.as_deref().unwrap_or_default();
+    Denied::Forbidden(format!("{name:?} {}", lacks(wants)))
+}
+
+/// The review that asks for a right.
+pub(super) fn review(user: UserInfo, wants: Wants<'_>) -> SubjectAccessReview {
+    let (resource, path) = match wants {
+        Wants::Jobs(namespace) => {
+            let jobs = ResourceAttributes {
+                group: Some("trellis.dev".to_owned()),
+                resource: Some("trainingjobs".to_owned()),
+                verb: Some("list".to_owned()),
+                namespace: namespace.map(str::to_owned),
+                ..ResourceAttributes::default()
+            };
+            (Some(jobs), None)
+        }
+        Wants::Path(path) => {
+            let path = NonResourceAttributes {
+                path: Some(path.to_owned()),
+                verb: Some("get".to_owned()),
+            };
+            (None, Some(path))
+        }
+        Wants::Visible(visible) => {
+            let resource = ResourceAttributes {
+                group: Some(visibility::GROUP.to_owned()),
+                version: Some(visibility::VERSION.to_owned()),
+                resource: Some(visible.resource.to_owned()),
+                verb: Some(visible.verb.to_owned()),
+                namespace: visible.namespace.map(str::to_owned),
+                name: visible.name.map(str::to_owned),
+                ..ResourceAttributes::default()
+            };
+            (Some(resource), None)
+        }
+    };
+    SubjectAccessReview {
+        spec: SubjectAccessReviewSpec {
+            user: user.username,
+            uid: user.uid,
+            groups: user.groups,
+            extra: user.extra,
+            resource_attributes: resource,
+            non_resource_attributes: path,
+        },
+        ..SubjectAccessReview::default()
+    }
+}
+
+fn lacks(wants: Wants<'_>) -> String {
+    match wants {
+        Wants::Jobs(None) => "may not list trainingjobs.trellis.dev in all namespaces: ask for one with ?namespace=NAME, or for the right".to_owned(),
+        Wants::Jobs(Some(namespace)) => {
+            format!("may not list trainingjobs.trellis.dev in namespace {namespace:?}")
+        }
+        Wants::Path(path) => format!("may not get {path:?}: a ClusterRole gives that with nonResourceURLs"),
+        Wants::Visible(Visible { resource, verb, namespace, .. }) => {
+            let scope = match namespace {
+                Some(namespace) => format!("in namespace {namespace:?}"),
+                None => "at the cluster scope".to_owned(),
+            };
+            let group = visibility::GROUP;
+            format!("may not {verb} resource {resource:?} in API group {group:?} {scope}: the ClusterRoles trellis-view and trellis-platform give that")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_a_bearer_token() {
+        let of = |value: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::AUTHORIZATION, value.parse().unwrap());
+            token(&headers).map(str::to_owned)
+        };
+        assert_eq!(of("Bearer abc").as_deref(), Some("abc"));
+        assert_eq!(of("bearer  abc ").as_deref(), Some("abc"));
+        for refused in ["", "abc", "Basic abc", "Bearer", "Bearer "] {
+            assert_eq!(of(refused), None, "{refused:?}");
+        }
+        assert_eq!(token(&HeaderMap::new()), None);
+    }
+
+    #[test]
+    fn no_namespace_is_all_of_them() {
+        let user = UserInfo {
+            username: Some("ann".to_owned()),
+            groups: Some(vec!["team-a".to_owned()]),
+            ..UserInfo::default()
+        };
+        let asked = review(user.clone(), Wants::Jobs(None)).spec;
+        assert_eq!(asked.groups.unwrap(), ["team-a"]);
+        assert_eq!(asked.resource_attributes.unwrap().namespace, None);
+        assert_eq!(asked.non_resource_attributes, None);
+        let visible = Visible {
+            resource: "jobstates",
+            verb: "get",
+            namespace: Some("team-a"),
+            name: Some("llm"),
+        };
+        let asked = review(user.clone(), Wants::Visible(visible)).spec;
+        assert_eq!(asked.non_resource_attributes, None);
+        let asked = asked.resource_attributes.unwrap();
+        assert_eq!(asked.group.as_deref(), Some("visibility.trellis.dev"));
+        assert_eq!(asked.namespace.as_deref(), Some("team-a"));
+        assert_eq!(asked.name.as_deref(), Some("llm"));
+        let asked = review(user, Wants::Path("/v1alpha1/snapshot")).spec;
+        assert_eq!(asked.resource_attributes, None);
+        let path = asked.non_resource_attributes.unwrap().path;
+        assert_eq!(path.as_deref(), Some("/v1alpha1/snapshot"));
+    }
+}

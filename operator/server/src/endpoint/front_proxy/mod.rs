@@ -1,0 +1,158 @@
+//! Authenticates requests that come through the API server. It connects with the client certificate
+//! of its *front proxy*, and names the user that it has authenticated in headers. These headers are
+//! trusted only with such a certificate. A ConfigMap of the API server names the certificate
+//! authority and the headers.
+//!
+//! `follow` watches the ConfigMap, `headers` reads the user. Any client can send certificates and
+//! headers: a certificate is verified only if a user is named, and then once per connection.
+
+mod follow;
+mod headers;
+#[cfg(test)]
+pub(super) mod tests;
+
+pub(super) use follow::{Known, follow};
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use axum::http::HeaderMap;
+use k8s_openapi::api::authentication::v1::UserInfo;
+use rustls::RootCertStore;
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, UnixTime};
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
+use tracing::warn;
+
+use crate::serve::{Found, Shown};
+use headers::Names;
+
+/// Namespace and name of the ConfigMap.
+pub(super) const CONFIG_MAP: (&str, &str) = ("kube-system", "extension-apiserver-authentication");
+
+/// The API server's front proxies, whose headers are trusted.
+#[derive(Debug)]
+pub(super) struct FrontProxy {
+    /// A new number for each read, so that a verification by one does not count for the next.
+    id: u64,
+    authority: Arc<dyn ClientCertVerifier>,
+    /// Allowed common names of certificates. Empty: all that the authority has signed, as in the
+    /// API server.
+    allowed: Vec<String>,
+    names: Names,
+}
+
+impl FrontProxy {
+    /// Reads the ConfigMap. None: this cluster has no front proxy.
+    pub(super) fn read(data: &BTreeMap<String, String>) -> anyhow::Result<Option<Self>> {
+        const AUTHORITY: &str = "requestheader-client-ca-file";
+        let Some(pem) = data.get(AUTHORITY).filter(|pem| !pem.trim().is_empty()) else {
+            return Ok(None);
+        };
+        let list = |key: &str| -> anyhow::Result<Vec<String>> {
+            let text = data.get(key).map_or("[]", String::as_str);
+            serde_json::from_str(text).with_context(|| format!("{key} must be a list of strings"))
+        };
+        let mut roots = RootCertStore::empty();
+        for certificate in CertificateDer::pem_slice_iter(pem.as_bytes()) {
+            // An unusable certificate does not make the others unusable.
+            let added = match certificate {
+                Ok(certificate) => roots.add(certificate).map_err(|error| error.to_string()),
+                Err(error) => Err(error.to_string()),
+            };
+            if let Err(error) = added {
+                warn!(%error, "a certificate of {AUTHORITY} cannot be used, and is left out");
+            }
+        }
+        ensure!(
+            !roots.is_empty(),
+            "{AUTHORITY} must have the PEM of an authority's certificate in it"
+        );
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let provider = Arc::new(ring::default_provider());
+        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+        Ok(Some(Self {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            authority: verifier.build()?,
+            allowed: list("requestheader-allowed-names")?,
+            names: Names {
+                user: list("requestheader-username-headers")?,
+                uid: list("requestheader-uid-headers")?,
+                groups: list("requestheader-group-headers")?,
+                extra: list("requestheader-extra-headers-prefix")?,
+            },
+        }))
+    }
+
+    /// The user for whom a request is made.
+    ///
+    /// # Errors
+    /// Why the headers are not trusted, or name no user.
+    pub(super) fn user(&self, shown: &Shown, headers: &HeaderMap) -> Result<UserInfo, String> {
+        // Checked before the certificate, because most direct requests name no user.
+        if !self.names.name_somebody(headers) {
+            return Err(self.names.nobody());
+        }
+        self.verify(shown, UnixTime::now())?;
+        self.names.user(headers)
+    }
+
+    /// True if these certificates are the front proxy's.
+    pub(super) fn shows(&self, shown: &Shown) -> bool {
+        self.verify(shown, UnixTime::now()).is_ok()
+    }
+
+    fn verify(&self, shown: &Shown, now: UnixTime) -> Result<(), String> {
+        let found = shown.found(self.id, now, |own, others| Found {
+            by: self.id,
+            from: now,
+            until: end(own, others, now),
+            verdict: self.look(own, others, now),
+        });
+        found.unwrap_or_else(|| Err("no client certificate is shown".to_owned()))
+    }
+
+    fn look(
+        &self,
+        own: &CertificateDer<'_>,
+        others: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<(), String> {
+        let verified = self.authority.verify_client_cert(own, others, now);
+        verified
+            .map_err(|error| format!("the client certificate is not the front proxy's: {error}"))?;
+        if self.allowed.is_empty() {
+            return Ok(());
+        }
+        let is_allowed = |name: &String| self.allowed.contains(name);
+        match common_name(own).filter(is_allowed) {
+            Some(_) => Ok(()),
+            None => Err("the client certificate must have one common name, and that must be one of requestheader-allowed-names".to_owned()),
+        }
+    }
+}
+
+/// The earliest expiry of these certificates. Expired ones did not lead to the authority, so they
+/// are left out.
+fn end(own: &CertificateDer<'_>, others: &[CertificateDer<'_>], now: UnixTime) -> UnixTime {
+    let ends = std::iter::once(own).chain(others).filter_map(|shown| {
+        let (_, read) = x509_parser::parse_x509_certificate(shown).ok()?;
+        u64::try_from(read.validity().not_after.timestamp()).ok()
+    });
+    let now = now.as_secs();
+    let end = ends.filter(|end| *end >= now).min().unwrap_or(now);
+    UnixTime::since_unix_epoch(Duration::from_secs(end))
+}
+
+/// None: the certificate has no common name, or several, which are ambiguous.
+fn common_name(certificate: &CertificateDer<'_>) -> Option<String> {
+    let (_, read) = x509_parser::parse_x509_certificate(certificate).ok()?;
+    let mut names = read.subject().iter_common_name();
+    let name = names.next()?.as_str().ok()?;
+    names.next().is_none().then(|| name.to_owned())
+}

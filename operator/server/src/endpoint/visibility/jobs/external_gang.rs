@@ -1,0 +1,84 @@
+//! Status of external gangs, from their pods and PodGroup, because they have no TrainingJob.
+
+use std::sync::Arc;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use trellis_api::job::JobPhase;
+use trellis_api::{PodGroup, Reason};
+
+use trellis_cache::Cache;
+use trellis_gang::external;
+use trellis_gang::external::Unit;
+use trellis_gang::key::Key;
+use trellis_gang::observed::{ExternalPod, PodPhase};
+
+/// Message of a nominated gang.
+pub(in crate::endpoint) const NOMINATED: &str =
+    "it has its place, and starts when those have left that make room";
+
+/// A gang of external pods.
+#[derive(Clone, Debug, Default)]
+pub(in crate::endpoint::visibility) struct ExternalGang {
+    /// PodGroup of the gang, if it has one.
+    group: Option<Arc<PodGroup>>,
+    /// Pods of the gang.
+    pods: Vec<Arc<ExternalPod>>,
+}
+
+impl ExternalGang {
+    /// The external gang of that name. None: it is a job.
+    pub(in crate::endpoint::visibility) fn find(cache: &Cache, unit: &Key) -> Option<Self> {
+        Some(match external::unit(unit)? {
+            Unit::Group(group) => Self {
+                pods: cache.external_pods.of_group(&group).into_values().collect(),
+                group: cache.pod_groups.get(&group),
+            },
+            Unit::Pod(pod) => Self {
+                group: None,
+                pods: cache.external_pods.get(&pod).into_iter().collect(),
+            },
+        })
+    }
+
+    /// Creation time of the gang.
+    pub(in crate::endpoint::visibility) fn created(&self) -> Option<Time> {
+        match &self.group {
+            Some(group) => group.metadata.creation_timestamp.clone(),
+            None => self
+                .pods
+                .iter()
+                .filter_map(|pod| pod.created)
+                .min()
+                .map(Time),
+        }
+    }
+
+    /// Phase of the gang. `placed`: it holds its place.
+    pub(super) fn phase(&self, placed: bool) -> JobPhase {
+        let mut held = self.pods.iter().filter(|pod| pod.is_bound()).peekable();
+        let some = held.peek().is_some();
+        match placed && some && held.all(|pod| pod.phase == PodPhase::Running) {
+            true => JobPhase::Running,
+            false if placed => JobPhase::Starting,
+            false => JobPhase::Queued,
+        }
+    }
+
+    /// Why the gang waits, from its PodGroup or its single pod. The nomination of a single pod
+    /// (`is_nominated`) is written nowhere, and the pod's condition still has the earlier reason.
+    pub(in crate::endpoint::visibility) fn reason(
+        &self,
+        is_nominated: bool,
+    ) -> Option<(Reason, String)> {
+        if let Some(group) = &self.group {
+            let journal = group.status.as_ref()?;
+            return Some((journal.reason?, journal.message.clone().unwrap_or_default()));
+        }
+        if is_nominated {
+            return Some((Reason::Preempting, NOMINATED.to_owned()));
+        }
+        let said = self.pods.iter().find_map(|pod| pod.told.as_ref());
+        let (reason, message) = Reason::leading(&said?.1)?;
+        Some((reason, message.to_owned()))
+    }
+}

@@ -1,0 +1,259 @@
+//! Parses a request: path, query and Accept header. Pure.
+
+use axum::http::request::Parts;
+use axum::http::{Method, StatusCode, header};
+use serde::Deserialize;
+use trellis_api::visibility::{ALL, GROUP, Served, VERSION};
+
+use super::table::{Format, Include};
+use crate::endpoint::Failure;
+
+/// A parsed request.
+#[derive(Debug, PartialEq)]
+pub(super) enum Asked {
+    /// A discovery document.
+    Document(Path),
+    /// Objects of a resource.
+    Object(Object),
+}
+
+/// A document about what is served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Path {
+    /// `/apis`: the group, or with the right Accept header the aggregated discovery document.
+    Groups {
+        /// Serve the aggregated discovery document.
+        whole: bool,
+    },
+    /// `/apis/GROUP`.
+    Group,
+    /// `/apis/GROUP/VERSION`.
+    Resources,
+    /// `/openapi/v2`: empty, because kubectl uses v3.
+    OpenApi2,
+    /// `/openapi/v3`: the path of the schemas.
+    OpenApi3,
+    /// `/openapi/v3/apis/GROUP/VERSION`.
+    Schemas,
+}
+
+/// A serialized document.
+pub(super) struct Document {
+    /// Content type of the document.
+    pub(super) content_type: &'static str,
+    /// Bytes of the document.
+    pub(super) text: Vec<u8>,
+}
+
+/// Objects of a resource.
+#[derive(Debug, PartialEq)]
+pub(super) struct Object {
+    /// Resource of the objects.
+    pub(super) served: &'static Served,
+    /// Verb, as authorization names it.
+    pub(super) verb: &'static str,
+    /// None: all namespaces, or the resource is cluster-scoped.
+    pub(super) namespace: Option<String>,
+    /// None: all objects.
+    pub(super) name: Option<String>,
+    /// Format of the answer.
+    pub(super) format: Format,
+    /// Error for an unsupported request, which is returned once the caller is authorized.
+    refused: Option<(StatusCode, String)>,
+}
+
+/// Parameters of a query. Those that would only make the answer smaller or later are ignored, as
+/// the API allows: above all `limit`, because kubectl sends it.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct Query {
+    watch: Option<String>,
+    r#continue: Option<String>,
+    label_selector: Option<String>,
+    field_selector: Option<String>,
+    resource_version_match: Option<String>,
+    include_object: Option<String>,
+    #[serde(rename = "resourceVersion")]
+    _resource_version: Option<String>,
+    #[serde(rename = "limit")]
+    _limit: Option<String>,
+    #[serde(rename = "pretty")]
+    _pretty: Option<String>,
+    #[serde(rename = "timeout")]
+    _timeout: Option<String>,
+    #[serde(rename = "timeoutSeconds")]
+    _timeout_seconds: Option<String>,
+}
+
+impl Asked {
+    /// Parses a request.
+    pub(super) fn read(head: &Parts) -> Result<Self, Failure> {
+        let path = head.uri.path();
+        let accepted = head.headers.get(header::ACCEPT);
+        let accepted = accepted.and_then(|a| a.to_str().ok()).unwrap_or_default();
+        let segments: Vec<&str> = path.trim_matches('/').split('/').collect();
+        let document = |document| {
+            is_get(&head.method)?;
+            Ok(Self::Document(document))
+        };
+        match segments.as_slice() {
+            ["apis"] => document(Path::Groups {
+                whole: wants_whole(accepted),
+            }),
+            ["apis", GROUP] => document(Path::Group),
+            ["apis", GROUP, VERSION] => document(Path::Resources),
+            ["openapi", "v2"] => document(Path::OpenApi2),
+            ["openapi", "v3"] => document(Path::OpenApi3),
+            ["openapi", "v3", "apis", GROUP, VERSION] => document(Path::Schemas),
+            ["apis", GROUP, VERSION, "namespaces", namespace, plural] => {
+                object(head, accepted, plural, Some(namespace), None)
+            }
+            [
+                "apis",
+                GROUP,
+                VERSION,
+                "namespaces",
+                namespace,
+                plural,
+                name,
+            ] => object(head, accepted, plural, Some(namespace), Some(name)),
+            ["apis", GROUP, VERSION, plural] => object(head, accepted, plural, None, None),
+            ["apis", GROUP, VERSION, plural, name] => {
+                object(head, accepted, plural, None, Some(name))
+            }
+            _ => Err(Failure::no_such_path(&head.uri)),
+        }
+    }
+}
+
+fn object(
+    head: &Parts,
+    accepted: &str,
+    plural: &str,
+    namespace: Option<&str>,
+    name: Option<&str>,
+) -> Result<Asked, Failure> {
+    let served = ALL.iter().find(|served| served.plural == plural);
+    let served = served.ok_or_else(|| Failure::no_such_resource(plural))?;
+    let is_one_of_none = namespace.is_none() && name.is_some();
+    if served.namespaced && is_one_of_none || !served.namespaced && namespace.is_some() {
+        return Err(Failure::no_such_path(&head.uri));
+    }
+    let query = head.uri.query().unwrap_or_default();
+    let query: Result<Query, _> = axum::extract::Query::try_from_uri(&head.uri)
+        .map(|query| query.0)
+        .map_err(|error| {
+            format!(
+                "the query {query:?} is not understood: {}",
+                error.body_text()
+            )
+        });
+    let is_watched = query.as_ref().is_ok_and(Query::is_watch);
+    let verb = match (&head.method, name) {
+        (&Method::GET, _) if is_watched => "watch",
+        (&Method::GET, None) => "list",
+        (&Method::GET, Some(_)) => "get",
+        (&Method::POST, _) => "create",
+        (&Method::PUT, _) => "update",
+        (&Method::PATCH, _) => "patch",
+        (&Method::DELETE, None) => "deletecollection",
+        (&Method::DELETE, Some(_)) => "delete",
+        _ => return Err(not_allowed(&head.method)),
+    };
+    let mut refused = query.as_ref().err().cloned();
+    refused = refused.or_else(|| query.as_ref().ok()?.refused());
+    let mut refused = refused.map(|why| (StatusCode::BAD_REQUEST, why));
+    if !served.verbs.contains(&verb) {
+        let verbs = served.verbs.join(" and ");
+        let why = format!("{plural} cannot be asked to {verb}: only {verbs} are served");
+        refused = Some((StatusCode::METHOD_NOT_ALLOWED, why));
+    }
+    let include = query.ok().and_then(|query| query.include_object);
+    let include = match include.as_deref() {
+        None | Some("" | "Metadata") => Some(Include::Metadata),
+        Some("None") => Some(Include::None),
+        Some("Object") => Some(Include::Object),
+        Some(_) => None,
+    };
+    if include.is_none() && refused.is_none() {
+        let why = "includeObject must be None, Metadata or Object".to_owned();
+        refused = Some((StatusCode::BAD_REQUEST, why));
+    }
+    let format = Format::accepted(accepted, include.unwrap_or(Include::Metadata));
+    if format.is_none() && refused.is_none() {
+        let why = "only application/json is served, and Table of meta.k8s.io/v1 of it: ask for one of them in Accept".to_owned();
+        refused = Some((StatusCode::NOT_ACCEPTABLE, why));
+    }
+    Ok(Asked::Object(Object {
+        served,
+        verb,
+        namespace: namespace.map(str::to_owned),
+        name: name.map(str::to_owned),
+        format: format.unwrap_or(Format::Json),
+        refused,
+    }))
+}
+
+impl Object {
+    /// Fails if the request is not supported.
+    pub(super) fn is_supported(&self) -> Result<(), Failure> {
+        match &self.refused {
+            None => Ok(()),
+            Some((code, why)) => Err(Failure::new(*code, why)),
+        }
+    }
+}
+
+impl Query {
+    fn is_watch(&self) -> bool {
+        matches!(self.watch.as_deref(), Some("true" | "1" | ""))
+    }
+
+    /// Why the query is not supported. None: it is.
+    fn refused(&self) -> Option<String> {
+        let given = |value: &Option<String>| value.as_deref().is_some_and(|v| !v.is_empty());
+        if given(&self.label_selector) {
+            return Some("labelSelector is not served: these objects have no labels; list them and select from what comes".to_owned());
+        }
+        if given(&self.field_selector) {
+            return Some("fieldSelector is not served: list them and select from what comes, or get one by its name".to_owned());
+        }
+        if given(&self.r#continue) {
+            return Some("continue is not served: a list is always whole, and none has given this; ask without it".to_owned());
+        }
+        if self.resource_version_match.as_deref() == Some("Exact") {
+            return Some(
+                "resourceVersionMatch=Exact is not served: nothing is kept; ask without it"
+                    .to_owned(),
+            );
+        }
+        None
+    }
+}
+
+fn is_get(method: &Method) -> Result<(), Failure> {
+    if method == Method::GET {
+        Ok(())
+    } else {
+        Err(not_allowed(method))
+    }
+}
+
+fn not_allowed(method: &Method) -> Failure {
+    let message = format!("{method} is not served: everything here can only be read");
+    Failure::new(StatusCode::METHOD_NOT_ALLOWED, message)
+}
+
+/// True if the client accepts the aggregated discovery document.
+fn wants_whole(accepted: &str) -> bool {
+    accepted.split(',').any(|range| {
+        let mut parts = range.split(';').map(str::trim);
+        let is_json = parts.next() == Some("application/json");
+        let parts: Vec<&str> = parts.collect();
+        let wanted = ["g=apidiscovery.k8s.io", "v=v2", "as=APIGroupDiscoveryList"];
+        is_json && wanted.iter().all(|part| parts.contains(part))
+    })
+}
+
+#[cfg(test)]
+mod tests;

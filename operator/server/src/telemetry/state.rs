@@ -1,0 +1,333 @@
+//! Gauges, computed on request.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use k8s_openapi::jiff::Timestamp;
+use kube::Resource as _;
+use parking_lot::RwLock;
+use prometheus_client::encoding::text;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+use tokio::sync::oneshot;
+use trellis_api::TrainingJob;
+use trellis_api::job::JobPhase;
+
+use crate::serve::Identity;
+use crate::webhook::Readiness;
+use trellis_cache::Cache;
+use trellis_cache::policy::Guard;
+use trellis_dispatch::Feed;
+use trellis_dispatch::commands::Commands;
+use trellis_dispatch::context::Context;
+use trellis_dispatch::counts::{Labels, add};
+use trellis_dispatch::facts;
+use trellis_dispatch::facts::Fact;
+use trellis_gang::key::Key;
+
+/// Longest wait for the scheduler. After it, the scheduler's gauges are left out.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Content type of the metrics.
+pub const FORMAT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// State of the leader in this process, once it leads.
+pub type Lead = Arc<RwLock<Option<Leading>>>;
+
+/// State of a leading process.
+#[derive(Clone)]
+pub struct Leading {
+    /// The cluster as the process knows it.
+    pub context: Arc<Context>,
+    /// Client for writes.
+    pub commands: Commands,
+}
+
+/// All metrics, in the OpenMetrics format. `leading` is None on a standby replica, whose watches
+/// are those of its webhook, if it has one.
+///
+/// # Errors
+/// If computing the gauges has panicked.
+pub async fn text(
+    leading: Option<&Leading>,
+    webhook: Option<&Readiness>,
+    endpoint: &Identity,
+) -> Result<String, fmt::Error> {
+    let mut registry = Registry::with_prefix("trellis");
+    let mut gauges = Gauges::default();
+    let version = env!("CARGO_PKG_VERSION").to_owned();
+    gauges.tell(facts::BUILD_INFO, vec![("version", version)], 1.0);
+    let epoch = leading.and_then(|leading| leading.commands.epoch().ok());
+    gauges.one(facts::LEADER, flag(epoch.is_some()));
+    let epoch = epoch.map_or(0.0, |epoch| approximate(i128::from(epoch.0)));
+    gauges.one(facts::LEADER_EPOCH, epoch);
+    let ends = endpoint.ends().map_or(0, |ends| ends.as_second());
+    gauges.one(facts::CERTIFICATE_EXPIRY, approximate(i128::from(ends)));
+    let is_degraded = flag(endpoint.is_degraded());
+    gauges.one(facts::CERTIFICATE_DEGRADED, is_degraded);
+    if let Some(leading) = leading.cloned() {
+        let context = leading.context.clone();
+        context.counts.register(&mut registry);
+        // Ten thousand jobs and nodes are iterated, so this runs on a blocking thread.
+        let looked = tokio::task::spawn_blocking(move || {
+            let Leading { context, commands } = leading;
+            process(&mut gauges, &context, &commands);
+            jobs(&mut gauges, &context.cache);
+            nodes(&mut gauges, &context.cache);
+            gauges
+        });
+        gauges = looked.await.map_err(|_| fmt::Error)?;
+        scheduler(&mut gauges, &context).await;
+    } else if let Some(webhook) = webhook {
+        watches(&mut gauges, webhook.watch_ages());
+    }
+    gauges.register(&mut registry);
+    let mut out = String::new();
+    text::encode(&mut out, &registry)?;
+    Ok(out)
+}
+
+type Value = Gauge<f64, AtomicU64>;
+
+/// Gauges in the order in which they were first set.
+#[derive(Default)]
+struct Gauges {
+    families: Vec<(Fact, Family<Labels, Value>)>,
+    plain: Vec<(Fact, Value)>,
+}
+
+impl Gauges {
+    fn one(&mut self, fact: Fact, value: f64) {
+        let gauge = Value::default();
+        gauge.set(value);
+        self.plain.push((fact, gauge));
+    }
+
+    fn tell(&mut self, fact: Fact, labels: Labels, value: f64) {
+        let mut known = self.families.iter();
+        let family = match known.find(|(known, _)| known.name == fact.name) {
+            Some((_, family)) => family.clone(),
+            None => {
+                let family = Family::default();
+                self.families.push((fact, family.clone()));
+                family
+            }
+        };
+        family.get_or_create_owned(&labels).set(value);
+    }
+
+    fn register(self, registry: &mut Registry) {
+        for (fact, gauge) in self.plain {
+            add(registry, fact, gauge);
+        }
+        for (fact, family) in self.families {
+            add(registry, fact, family);
+        }
+    }
+}
+
+fn flag(is: bool) -> f64 {
+    f64::from(u8::from(is))
+}
+
+/// A gauge need not be exact above 2^53.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "metrics are numbers of that kind"
+)]
+fn approximate(amount: i128) -> f64 {
+    amount as f64
+}
+
+fn count(amount: usize) -> f64 {
+    approximate(i128::try_from(amount).unwrap_or(i128::MAX))
+}
+
+fn watches(gauges: &mut Gauges, ages: BTreeMap<String, Duration>) {
+    for (resource, age) in ages {
+        let labels = vec![("resource", resource)];
+        gauges.tell(facts::WATCH_AGE, labels, age.as_secs_f64());
+    }
+}
+
+fn process(gauges: &mut Gauges, context: &Context, commands: &Commands) {
+    gauges.one(facts::CACHES_SYNCED, flag(context.cache.is_synced()));
+    watches(gauges, context.cache.watch_ages());
+    guards(gauges, &context.cache);
+    let (due, oldest) = context.work.standing();
+    gauges.one(facts::RECONCILES_DUE, count(due));
+    let oldest = oldest.unwrap_or_default().as_secs_f64();
+    gauges.one(facts::RECONCILE_OLDEST, oldest);
+    let (in_flight, limit) = commands.in_flight();
+    gauges.one(facts::WRITES_IN_FLIGHT, count(in_flight));
+    gauges.one(facts::WRITES_LIMIT, count(limit));
+}
+
+fn guards(gauges: &mut Gauges, cache: &Cache) {
+    let guards = Guard::ALL.map(|guard| (guard.name(), cache.guards.is_in_force(guard)));
+    let stamping = ("trellis-requested-by", cache.stamping.is_in_force());
+    for (policy, is_in_force) in guards.into_iter().chain([stamping]) {
+        let labels = vec![("policy", policy.to_owned())];
+        gauges.tell(facts::ADMISSION_POLICY, labels, flag(is_in_force));
+    }
+    let external_pods = cache
+        .external_pods
+        .all_of(|_, pod| pod.judged.is_changed())
+        .len();
+    let changed = cache.pods.changed().saturating_add(external_pods);
+    gauges.one(facts::CHANGED_PODS, count(changed));
+}
+
+/// Labels of one job.
+type Standing = (String, JobPhase);
+
+fn jobs(gauges: &mut Gauges, cache: &Cache) {
+    let now = Timestamp::now();
+    let mut phases: BTreeMap<Standing, usize> = BTreeMap::new();
+    let mut waits: BTreeMap<(String, &'static str), usize> = BTreeMap::new();
+    let mut oldest: BTreeMap<String, i64> = BTreeMap::new();
+    let mut held: BTreeMap<JobPhase, i64> = [(JobPhase::Waiting, 0), (JobPhase::Blocked, 0)].into();
+    for job in cache.jobs.all() {
+        let queue = known_queue(cache, &job);
+        let Some(status) = &job.status else { continue };
+        let Some(phase) = status.phase else { continue };
+        let counted = phases.entry((queue.clone(), phase)).or_default();
+        *counted = counted.saturating_add(1);
+        if let Some(longest) = held.get_mut(&phase) {
+            let since = status.held_since().unwrap_or(now);
+            *longest = now.duration_since(since).as_secs().max(*longest);
+        }
+        if phase != JobPhase::Queued {
+            continue;
+        }
+        if let Some(reason) = status.reason {
+            let counted = waits.entry((queue.clone(), reason.as_str())).or_default();
+            *counted = counted.saturating_add(1);
+        }
+        let since = status.waits_since().unwrap_or(now);
+        let waited = now.duration_since(since).as_secs().max(0);
+        let longest = oldest.entry(queue).or_default();
+        *longest = waited.max(*longest);
+    }
+    for (phase, seconds) in held {
+        let labels = vec![("phase", phase.as_str().to_owned())];
+        let seconds = approximate(i128::from(seconds));
+        gauges.tell(facts::HELD_OLDEST, labels, seconds);
+    }
+    for ((queue, phase), jobs) in phases {
+        let labels = vec![("queue", queue), ("phase", phase.as_str().to_owned())];
+        gauges.tell(facts::JOBS, labels, count(jobs));
+    }
+    for ((queue, reason), jobs) in waits {
+        let labels = vec![("queue", queue), ("reason", reason.to_owned())];
+        gauges.tell(facts::WAITING, labels, count(jobs));
+    }
+    for (queue, seconds) in oldest {
+        let seconds = approximate(i128::from(seconds));
+        gauges.tell(facts::OLDEST_WAIT, vec![("queue", queue)], seconds);
+    }
+}
+
+/// The queue of a job, if it exists. Any other name is a label value that a user invented.
+fn known_queue(cache: &Cache, job: &TrainingJob) -> String {
+    let queue = job
+        .status
+        .as_ref()
+        .and_then(|status| status.queue.as_deref());
+    let queue = queue.filter(|queue| cache.queues.get(&Key::new("", queue)).is_some());
+    queue.unwrap_or_default().to_owned()
+}
+
+fn nodes(gauges: &mut Gauges, cache: &Cache) {
+    let mut states: BTreeMap<&str, usize> = BTreeMap::new();
+    for state in ["ready", "unschedulable", "unhealthy", "lost"] {
+        states.insert(state, 0);
+    }
+    for node in cache.nodes.all() {
+        let name = node.meta().name.as_deref().unwrap_or_default();
+        let state = match (cache.is_lost(name), cache.unhealthy.why(&node)) {
+            (true, _) => "lost",
+            (false, Some(_)) => "unhealthy",
+            (false, None) if cache.is_open(name) => "ready",
+            (false, None) => "unschedulable",
+        };
+        let counted = states.entry(state).or_default();
+        *counted = counted.saturating_add(1);
+    }
+    let is_deleted = |node: &str| cache.nodes.get(&Key::new("", node)).is_none();
+    let deleted = cache.pods.nodes_where(is_deleted).len();
+    let lost = states.entry("lost").or_default();
+    *lost = lost.saturating_add(deleted);
+    for (state, nodes) in states {
+        gauges.tell(
+            facts::NODES,
+            vec![("state", state.to_owned())],
+            count(nodes),
+        );
+    }
+}
+
+/// In base units: the engine counts cpu in thousandths of a core.
+fn units(resource: &str, amount: i128) -> f64 {
+    match resource {
+        "cpu" => approximate(amount) / 1_000.0,
+        _ => approximate(amount),
+    }
+}
+
+async fn scheduler(gauges: &mut Gauges, context: &Context) {
+    let (queues, totals) = (oneshot::channel(), oneshot::channel());
+    context.tell(Feed::AskQueues(queues.0));
+    context.tell(Feed::AskTotals(totals.0));
+    let answers = tokio::time::timeout(PATIENCE, async { tokio::join!(queues.1, totals.1) });
+    let Ok((Ok(queues), Ok(totals))) = answers.await else {
+        return;
+    };
+    for (name, report) in queues {
+        let queue = || ("queue", name.as_str().to_owned());
+        let Some(standing) = report.standing else {
+            continue;
+        };
+        gauges.tell(facts::QUEUE_SHARE, vec![queue()], standing.share);
+        for line in standing.lines {
+            let resource = line.resource.as_str();
+            let labels = || {
+                let flavor = line.flavor.as_str().to_owned();
+                vec![
+                    queue(),
+                    ("flavor", flavor),
+                    ("resource", resource.to_owned()),
+                ]
+            };
+            for (fact, amount) in [
+                (facts::QUEUE_NOMINAL, line.nominal),
+                (facts::QUEUE_USED, line.usage),
+                (facts::QUEUE_BORROWED, line.borrowed),
+            ] {
+                gauges.tell(fact, labels(), units(resource, amount));
+            }
+        }
+    }
+    // Names of extended resources contain a domain, and devices are extended resources.
+    let devices = totals.by_resource.into_iter();
+    for (resource, devices) in devices.filter(|(name, _)| name.as_str().contains('/')) {
+        let free = devices.allocatable.saturating_sub(devices.held);
+        let free = free.saturating_sub(devices.others).max(0);
+        for (state, amount) in [
+            ("allocatable", devices.allocatable),
+            ("held", devices.held),
+            ("others", devices.others),
+            ("free", free),
+        ] {
+            let resource = resource.as_str().to_owned();
+            let labels = vec![("resource", resource), ("state", state.to_owned())];
+            gauges.tell(facts::DEVICES, labels, approximate(amount));
+        }
+    }
+    let wrong = count(totals.wrong_limits);
+    gauges.one(facts::LEDGER_WRONG, wrong);
+}

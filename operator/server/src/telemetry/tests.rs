@@ -1,0 +1,293 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use kube::Client;
+use serde_json::{Value, json};
+use trellis_api::Reason;
+use trellis_api::job::JobPhase;
+use trellis_scheduler::{FlavorName, QueueName, QueueStanding, ResourceName, StandingLine, Totals};
+
+use super::*;
+use crate::serve::{Certificate, Identity, Tls};
+use crate::webhook::Readiness;
+use trellis_dispatch::commands::{Commands, WriteError};
+use trellis_dispatch::context::Context;
+use trellis_dispatch::leader::Leadership;
+use trellis_dispatch::{Feed, Heard, QueueReport, TotalsReport};
+use trellis_dispatch::{Looked, markdown};
+use trellis_gang::key::Key;
+
+fn leading() -> (Leading, Heard) {
+    let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
+    let client = Client::try_from(nowhere).unwrap();
+    let (context, heard) = Context::new();
+    let commands = Commands::new(client, Leadership::of_a_test());
+    (Leading { context, commands }, heard)
+}
+
+fn observe<K: serde::de::DeserializeOwned>(object: Value) -> K {
+    serde_json::from_value(object).unwrap()
+}
+
+fn job(name: &str, queue: &str) -> Value {
+    json!({
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
+        "metadata": {"name": name, "namespace": "team-a", "uid": name, "resourceVersion": "1"},
+        "spec": {"framework": "None", "taskGroups": []},
+        "status": {"phase": "Queued", "reason": "QuotaExceeded", "queue": queue,
+            "queuedTime": "2026-01-01T00:00:00Z"},
+    })
+}
+
+/// A context in which each metric has a value.
+fn busy() -> (Leading, Heard) {
+    let (leading, heard) = leading();
+    let context = &leading.context;
+    let key = Key::new("team-a", "llm");
+    let queue = json!({"apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingQueue",
+        "metadata": {"name": "vision", "resourceVersion": "1"}, "spec": {}});
+    context
+        .cache
+        .queues
+        .observed(Key::new("", "vision"), observe(queue));
+    let made_up = job("other", "x\"} evil 1");
+    context
+        .cache
+        .jobs
+        .observed(key.clone(), observe(job("llm", "vision")));
+    context
+        .cache
+        .jobs
+        .observed(Key::new("team-a", "other"), observe(made_up));
+    let mut blocked = job("blocked", "vision");
+    blocked["status"]["phase"] = json!("Blocked");
+    blocked["status"]["conditions"] = json!([{"type": "Stalled", "status": "True",
+        "reason": "NameConflict", "message": "", "lastTransitionTime": "1970-01-01T00:00:00Z"}]);
+    context
+        .cache
+        .jobs
+        .observed(Key::new("team-a", "blocked"), observe(blocked));
+    // A pod of a job, on a node whose object is deleted.
+    let mut pod = json!({"apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": "llm-w-0", "namespace": "team-a", "uid": "p", "resourceVersion": "1",
+            "labels": {"trellis.dev/job": "llm"}, "ownerReferences": [{
+                "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob", "name": "llm",
+                "uid": "llm", "controller": true}]},
+        "spec": {"nodeName": "gone", "containers": []}, "status": {"phase": "Running"}});
+    context
+        .cache
+        .pods
+        .apply(&Key::new("team-a", "llm-w-0"), &observe(pod.clone()));
+    // It runs another image than policies have judged.
+    pod["spec"]["containers"] = json!([{"name": "main", "image": "evil:1"}]);
+    context
+        .cache
+        .pods
+        .apply(&Key::new("team-a", "llm-w-0"), &observe(pod));
+    let _pods = context.cache.pulse("pods");
+    let counts = &context.counts;
+    let took = Duration::from_millis(3);
+    counts.reconciled(Looked::Behind, took);
+    counts.cycled(took);
+    counts.decided("Place");
+    counts.placed(&key, "vision", took);
+    counts.put_off(Reason::PodRefused);
+    counts.undone(Reason::Preempted);
+    counts.started(&key, took);
+    counts.attempt_ended("OutOfMemory");
+    counts.attempt_ended("a word of nobody");
+    counts.ended(JobPhase::Failed, Reason::PodFailed);
+    counts.wrote(Ok(()), took);
+    counts.wrote(Err(&WriteError::NotWanted), took);
+    (leading, heard)
+}
+
+fn queues() -> BTreeMap<QueueName, QueueReport> {
+    let line = StandingLine {
+        flavor: FlavorName::new("a100"),
+        resource: ResourceName::new("cpu"),
+        nominal: 64_000,
+        usage: 1_500,
+        borrowed: 0,
+        lendable: 0,
+        available: None,
+    };
+    let report = QueueReport {
+        standing: Some(QueueStanding {
+            fault: None,
+            share: 0.25,
+            lines: vec![line],
+        }),
+        ..QueueReport::default()
+    };
+    [(QueueName::new("vision"), report)].into()
+}
+
+fn totals() -> TotalsReport {
+    let gpus = Totals {
+        allocatable: 16,
+        held: 8,
+        others: 1,
+    };
+    let beside = Totals::default();
+    TotalsReport {
+        by_resource: [("nvidia.com/gpu", gpus), ("cpu", beside)]
+            .map(|(name, totals)| (ResourceName::new(name), totals))
+            .into(),
+        wrong_limits: 2,
+    }
+}
+
+async fn told() -> String {
+    let (leading, mut heard) = busy();
+    let answers = async {
+        loop {
+            for feed in heard.next().await {
+                match feed {
+                    Feed::AskQueues(answer) => answer.send(queues()).unwrap(),
+                    Feed::AskTotals(answer) => answer.send(totals()).unwrap(),
+                    _ => {}
+                }
+            }
+        }
+    };
+    let nobody = Identity::default();
+    tokio::select! {
+        text = text(Some(&leading), None, &nobody) => text.unwrap(),
+        () = answers => unreachable!("it goes on for ever"),
+    }
+}
+
+#[tokio::test]
+async fn what_happens_and_how_things_stand_is_told() {
+    let text = told().await;
+    for line in [
+        "trellis_leader 1.0",
+        "trellis_leader_epoch 1.0",
+        "trellis_caches_synced 0.0",
+        "trellis_jobs{queue=\"vision\",phase=\"Queued\"} 1.0",
+        "trellis_jobs{queue=\"\",phase=\"Queued\"} 1.0",
+        "trellis_jobs_waiting{queue=\"vision\",reason=\"QuotaExceeded\"} 1.0",
+        "trellis_queue_used{queue=\"vision\",flavor=\"a100\",resource=\"cpu\"} 1.5",
+        "trellis_devices{resource=\"nvidia.com/gpu\",state=\"free\"} 7.0",
+        "trellis_changed_pods 1.0",
+        "trellis_ledger_wrong_limits 2.0",
+        "trellis_reconciles_total{result=\"behind\"} 1",
+        "trellis_attempts_ended_total{reason=\"OutOfMemory\"} 1",
+        "trellis_attempts_ended_total{reason=\"Unrecognized\"} 1",
+        "trellis_jobs_ended_total{phase=\"Failed\",reason=\"PodFailed\"} 1",
+        "trellis_writes_total{outcome=\"not_wanted\"} 1",
+        "trellis_nodes{state=\"lost\"} 1.0",
+        "trellis_jobs_held_oldest_seconds{phase=\"Waiting\"} 0.0",
+    ] {
+        assert!(text.lines().any(|l| l == line), "{line}: {text}");
+    }
+    let held = text
+        .lines()
+        .find_map(|line| line.strip_prefix("trellis_jobs_held_oldest_seconds{phase=\"Blocked\"} "));
+    assert!(held.unwrap().parse::<f64>().unwrap() > 1e9, "{text}");
+    let exemplar =
+        "trellis_gang_start_duration_seconds_bucket{le=\"0.01\"} 1 # {job=\"team-a/llm\"}";
+    assert!(text.contains(exemplar), "{text}");
+    assert!(!text.contains("evil"), "a user's word is no label: {text}");
+    assert!(text.ends_with("# EOF\n"));
+}
+
+/// The table lists exactly the metrics that are exported.
+#[tokio::test]
+async fn each_fact_is_documented_with_its_labels() {
+    let text = told().await + &crate::webhook::told();
+    let table = markdown();
+    let mut documented: BTreeMap<&str, (&str, BTreeSet<&str>)> = BTreeMap::new();
+    for row in table.lines().filter(|line| line.starts_with("| `")) {
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        let labels = cells[3].split(", ").map(|label| label.trim_matches('`'));
+        let labels = labels.filter(|label| !label.is_empty()).collect();
+        documented.insert(cells[1].trim_matches('`'), (cells[2], labels));
+    }
+    let mut told = BTreeSet::new();
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let line = line.split(" # ").next().unwrap();
+        let (name, labels) = match line.split_once('{') {
+            Some((name, rest)) => (name, rest.rsplit_once('}').unwrap().0),
+            None => (line.split(' ').next().unwrap(), ""),
+        };
+        let base = ["_bucket", "_sum", "_count"]
+            .iter()
+            .find_map(|end| name.strip_suffix(end))
+            .unwrap_or(name);
+        let (_, wanted) = &documented[base];
+        let labels = labels
+            .split(',')
+            .filter_map(|label| label.split('=').next());
+        let labels = labels.filter(|label| !label.is_empty() && *label != "le");
+        assert_eq!(labels.collect::<BTreeSet<_>>(), *wanted, "{line}");
+        told.insert(base);
+    }
+    let documented: BTreeSet<&str> = documented.into_keys().collect();
+    assert_eq!(told, documented);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_scheduler_that_does_not_answer_hides_nothing_else() {
+    let (leading, _heard) = busy();
+    let text = text(Some(&leading), None, &Identity::default())
+        .await
+        .unwrap();
+    assert!(text.contains("trellis_jobs{"), "{text}");
+    assert!(!text.contains("trellis_devices{"), "{text}");
+}
+
+#[tokio::test]
+async fn who_stands_by_says_so() {
+    let own = Certificate::Own(vec!["localhost".to_owned()]);
+    let identity = Tls::new(own).unwrap().identity();
+    identity.set_degraded(true);
+    let text = text(None, None, &identity).await.unwrap();
+    assert!(text.contains("trellis_leader 0.0") && text.contains("trellis_build_info{version="));
+    // The expiry of its certificate, which no other replica exports.
+    let ends = identity.ends().unwrap().as_second();
+    for (what, value) in [("expiry_timestamp_seconds", ends), ("degraded", 1)] {
+        let name = format!("trellis_endpoint_certificate_{what} ");
+        let line = text.lines().find_map(|line| line.strip_prefix(&name));
+        assert_eq!(
+            line.unwrap().parse::<f64>().unwrap() as i64,
+            value,
+            "{text}"
+        );
+    }
+}
+
+/// Its webhook uses its own watches.
+#[tokio::test(start_paused = true)]
+async fn who_stands_by_says_how_old_what_its_webhook_knows_is() {
+    let (leading, _heard) = leading();
+    let _namespaces = leading.context.cache.pulse("namespaces");
+    let webhook = Readiness::of(Identity::default(), leading.context);
+    tokio::time::advance(Duration::from_secs(200)).await;
+    let text = text(None, Some(&webhook), &Identity::default())
+        .await
+        .unwrap();
+    let line = "trellis_watch_age_seconds{resource=\"namespaces\"} 200.0";
+    assert!(text.lines().any(|l| l == line), "{text}");
+    assert!(text.contains("trellis_leader 0.0"), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn how_long_the_longest_look_takes_is_told() {
+    let (leading, _heard) = leading();
+    let work = &leading.context.work;
+    for name in ["a", "b"] {
+        work.add(Key::new("ns", name));
+    }
+    let _looked_at = work.next().await;
+    tokio::time::advance(Duration::from_secs(301)).await;
+    let nobody = Identity::default();
+    let text = text(Some(&leading), None, &nobody).await.unwrap();
+    for line in [
+        "trellis_reconcile_oldest_seconds 301.0",
+        "trellis_reconciles_due 1.0",
+    ] {
+        assert!(text.lines().any(|l| l == line), "{line}: {text}");
+    }
+}

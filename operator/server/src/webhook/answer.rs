@@ -1,0 +1,180 @@
+//! Answers to reviews: passed, perhaps with warnings, or refused with the reason.
+
+use kube::core::Status;
+use kube::core::admission::AdmissionResponse;
+use trellis_api::Reason;
+
+use trellis_controller::policies::shown;
+
+/// Longest warning in characters: the API server cuts longer ones.
+const WARNING: usize = 256;
+/// Most warnings of one answer: the API server shows 4096 characters of all webhooks together.
+const WARNINGS: usize = 12;
+
+/// Decision on a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Decision {
+    /// The object was judged and is allowed.
+    Allowed,
+    /// The object is refused.
+    Refused,
+    /// The webhook does not judge such requests.
+    Passed,
+    /// The webhook cannot decide now; the controller will.
+    Undecided,
+}
+
+impl Decision {
+    /// Name of the decision in metrics and logs.
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Allowed => "Allowed",
+            Self::Refused => "Refused",
+            Self::Passed => "Passed",
+            Self::Undecided => "Undecided",
+        }
+    }
+}
+
+/// Answer to a review.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Answer {
+    /// Decision on the request.
+    pub(super) decision: Decision,
+    /// Reason of the decision, if it has one.
+    pub(super) reason: Option<Reason>,
+    /// Message of a refusal.
+    pub(super) message: String,
+    /// Warnings for the client.
+    pub(super) warnings: Vec<String>,
+}
+
+impl Answer {
+    pub(super) fn passed() -> Self {
+        Self::with(Decision::Passed, None, Vec::new())
+    }
+
+    pub(super) fn allowed(warnings: impl IntoIterator<Item = String>) -> Self {
+        Self::with(Decision::Allowed, None, warnings)
+    }
+
+    /// Passes a job that will wait for this reason.
+    pub(super) fn waits(reason: Reason, message: &str, more: Vec<String>) -> Self {
+        let first = format!("{}: {message}", reason.as_str());
+        let warnings = [first].into_iter().chain(more);
+        Self::with(Decision::Undecided, Some(reason), warnings)
+    }
+
+    /// Passes an object that cannot be judged now.
+    pub(super) fn undecided(why: &str) -> Self {
+        let warning = format!("{why}: Trellis decides once it is stored");
+        Self::with(Decision::Undecided, None, [warning])
+    }
+
+    pub(super) fn refused(reason: Reason, message: &str) -> Self {
+        Self {
+            message: shown(message),
+            ..Self::with(Decision::Refused, Some(reason), Vec::new())
+        }
+    }
+
+    fn with(
+        decision: Decision,
+        reason: Option<Reason>,
+        warnings: impl IntoIterator<Item = String>,
+    ) -> Self {
+        Self {
+            decision,
+            reason,
+            message: String::new(),
+            warnings: bounded(warnings),
+        }
+    }
+
+    /// The response to the request of that uid.
+    pub(super) fn response(self, uid: String) -> AdmissionResponse {
+        let mut response = AdmissionResponse::invalid("");
+        response.uid = uid;
+        response.allowed = self.decision != Decision::Refused;
+        response.result = Status::default();
+        if !response.allowed {
+            // The client gets the reason that the job's status would have.
+            let reason = self.reason.map_or("Forbidden", Reason::as_str);
+            let code = match self.reason {
+                Some(Reason::InvalidSpec) => 422,
+                _ => 403,
+            };
+            response.result = Status::failure(&self.message, reason).with_code(code);
+        }
+        response.warnings = (!self.warnings.is_empty()).then_some(self.warnings);
+        response
+    }
+}
+
+/// The first warnings, each on one line and cut to its longest length. Warnings are sent as HTTP
+/// headers: the API server drops one with a control character.
+fn bounded(warnings: impl IntoIterator<Item = String>) -> Vec<String> {
+    let mut warnings: Vec<String> = warnings.into_iter().collect();
+    if warnings.len() > WARNINGS {
+        let more = warnings.len().saturating_sub(WARNINGS - 1);
+        warnings.truncate(WARNINGS - 1);
+        warnings.push(format!("and {more} warnings more"));
+    }
+    warnings.into_iter().map(|warning| line(&warning)).collect()
+}
+
+fn line(warning: &str) -> String {
+    let plain = warning
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c });
+    let mut cut: String = plain.clone().take(WARNING).collect();
+    if plain.count() > WARNING {
+        cut = cut.chars().take(WARNING - 3).collect();
+        cut.push_str("...");
+    }
+    cut
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn warnings_are_few_short_and_on_one_line() {
+        let long = format!("a\nb\t{}", "ä".repeat(300));
+        let answer = Answer::allowed(std::iter::repeat_n(long, 40));
+        assert_eq!(answer.warnings.len(), WARNINGS);
+        let first = &answer.warnings[0];
+        assert!(
+            first.starts_with("a b ä") && first.ends_with("ä..."),
+            "{first}"
+        );
+        assert_eq!(first.chars().count(), WARNING);
+        assert_eq!(answer.warnings.last().unwrap(), "and 29 warnings more");
+        let all: usize = answer.warnings.iter().map(|w| w.chars().count()).sum();
+        assert!(all <= 4096, "{all}");
+        let kept = Answer::allowed(["x".repeat(WARNING)]).warnings;
+        assert_eq!(kept, ["x".repeat(WARNING)]);
+    }
+
+    #[test]
+    fn a_refusal_bears_the_uid_the_reason_and_a_code() {
+        let refused = Answer::refused(Reason::PolicyDenied, "no").response("u".to_owned());
+        assert!(!refused.allowed);
+        assert_eq!((refused.uid.as_str(), refused.result.code), ("u", 403));
+        assert_eq!(refused.result.reason, "PolicyDenied");
+        assert_eq!(refused.result.message, "no");
+        let invalid = Answer::refused(Reason::InvalidSpec, "no").response(String::new());
+        assert_eq!(invalid.result.code, 422);
+        let passed = Answer::undecided("busy").response("u".to_owned());
+        assert!(passed.allowed);
+        let warnings = passed.warnings.unwrap();
+        assert_eq!(warnings, ["busy: Trellis decides once it is stored"]);
+    }
+
+    #[test]
+    fn a_refusal_is_no_longer_than_what_a_status_bears() {
+        let refused = Answer::refused(Reason::InvalidSpec, &"x".repeat(1 << 20));
+        assert_eq!(refused.message.len(), 8_000);
+    }
+}

@@ -1,0 +1,100 @@
+//! The cluster's state for the webhook: all of it on the leader, and only what an answer needs on
+//! other replicas.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::scheduling::v1::PriorityClass;
+use kube::Client;
+use parking_lot::RwLock;
+use tokio::sync::watch;
+use tracing::{error, info};
+use trellis_api::{ClusterJobPolicy, JobPolicy, QuotaPolicy, RuntimeProfile, TrainingQueue};
+use trellis_policies::cedar::Loader;
+
+use trellis_controller::policies::keep_policies;
+use trellis_dispatch::context::Context;
+use trellis_dispatch::tasks::Tasks;
+use trellis_gang::observed::{SlimNamespace, SlimService, Unhealthy};
+
+/// Kinds that a standby replica watches, beside policies.
+const WATCHES: usize = 6;
+
+/// The known state of the cluster. Clones share it.
+#[derive(Clone, Debug)]
+pub(super) struct Caches {
+    now: Arc<RwLock<Arc<Context>>>,
+    /// The leader's context, once this process leads.
+    leads: watch::Sender<Option<Arc<Context>>>,
+}
+
+impl Default for Caches {
+    /// An empty context.
+    fn default() -> Self {
+        let (context, _) = Context::of(Unhealthy::default(), WATCHES);
+        Self {
+            now: Arc::new(RwLock::new(context)),
+            leads: watch::Sender::default(),
+        }
+    }
+}
+
+impl Caches {
+    /// This context, for ever.
+    #[cfg(test)]
+    pub(super) fn of(context: Arc<Context>) -> Self {
+        let caches = Self::default();
+        *caches.now.write() = context;
+        caches
+    }
+
+    /// The current context.
+    pub(super) fn context(&self) -> Arc<Context> {
+        self.now.read().clone()
+    }
+
+    /// True once everything is known that an answer needs.
+    pub(super) fn is_complete(&self) -> bool {
+        let context = self.context();
+        context.cache.is_synced() && context.cache.policies.active().is_some()
+    }
+
+    /// Uses the leader's context from now on, because this process leads.
+    pub(super) fn lead(&self, context: Arc<Context>) {
+        self.leads.send_replace(Some(context));
+    }
+
+    /// Watches the cluster. Returns if a watch ends.
+    pub(super) async fn keep(self, client: Client, loader: Loader) {
+        let context = self.context();
+        let mut tasks = Tasks::default();
+        tasks.watch::<TrainingQueue>(&client, None, &context);
+        tasks.watch::<SlimNamespace>(&client, None, &context);
+        tasks.watch::<PriorityClass>(&client, None, &context);
+        tasks.watch::<SlimService>(&client, None, &context);
+        tasks.watch::<RuntimeProfile>(&client, None, &context);
+        tasks.watch::<QuotaPolicy>(&client, None, &context);
+        tasks.watch::<ClusterJobPolicy>(&client, None, &context);
+        tasks.watch::<JobPolicy>(&client, None, &context);
+        tasks.start("the policies", keep_policies(context, loader));
+        let mut leads = self.leads.subscribe();
+        tokio::select! {
+            ended = tasks.first_end() => return error!(why = ended, "the webhook knows nothing any more"),
+            context = complete(&mut leads) => *self.now.write() = context,
+        }
+        drop(tasks);
+        info!("the admission webhook answers from what the leader knows");
+        // If a watch of the leader ends, the process ends.
+        std::future::pending().await
+    }
+}
+
+/// The leader's context, once it is complete.
+async fn complete(leads: &mut watch::Receiver<Option<Arc<Context>>>) -> Arc<Context> {
+    let led = leads.wait_for(Option::is_some).await;
+    let Some(context) = led.ok().and_then(|context| context.clone()) else {
+        return std::future::pending().await;
+    };
+    context.cache.synced().await;
+    context.cache.policies.loaded().await;
+    context
+}

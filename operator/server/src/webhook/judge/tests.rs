@@ -1,0 +1,74 @@
+//! Decisions of the webhook.
+
+mod jobs;
+mod objects;
+mod quotas;
+
+use serde_json::{Value, json};
+use trellis_api::Reason;
+use trellis_policies::cedar::Policies;
+
+use super::*;
+use crate::webhook::answer::Decision;
+use crate::webhook::fixtures;
+use trellis_gang::fixtures::spec_with;
+use trellis_policies::cedar::starter;
+
+/// One namespace, `ns`, with a default queue, and these policies beside the starter set.
+fn judge(policies: &[Value]) -> Judge {
+    let context = fixtures::context();
+    let loader = Loader::new().unwrap();
+    context
+        .cache
+        .policies
+        .replace(Arc::new(load(&loader, policies)));
+    Judge {
+        policies: context.cache.policies.active(),
+        context,
+        loader,
+        settings: Arc::default(),
+    }
+}
+
+fn load(loader: &Loader, policies: &[Value]) -> Policies {
+    let mut objects = starter::objects();
+    objects.extend(policies.iter().map(|policy| {
+        let policy: ClusterJobPolicy = serde_json::from_value(policy.clone()).unwrap();
+        trellis_policies::cedar::PolicyObject::from(&policy)
+    }));
+    loader.load(None, objects).0
+}
+
+fn policy(name: &str, cedar: &str, enforcement: &str) -> Value {
+    json!({
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "ClusterJobPolicy",
+        "metadata": {"name": name}, "spec": {"cedar": cedar, "enforcement": enforcement},
+    })
+}
+
+fn job(more: Value) -> Value {
+    json!({
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
+        "metadata": {"name": "j", "uid": "u"}, "spec": spec_with(more),
+    })
+}
+
+fn asks(kind: &str, user: &str, now: Value, before: Value) -> Request {
+    let operation = if before.is_null() { "CREATE" } else { "UPDATE" };
+    let named = now["metadata"]["name"].clone();
+    let request = json!({
+        "uid": "u", "operation": operation, "userInfo": {"username": user, "groups": ["ml"]},
+        "kind": {"group": "trellis.dev", "version": "v1alpha1", "kind": kind},
+        "resource": {"group": "trellis.dev", "version": "v1alpha1", "resource": "x"},
+        "name": named, "namespace": "ns", "object": now, "oldObject": before,
+    });
+    serde_json::from_value(request).unwrap()
+}
+
+fn submits(by: &Judge, more: Value) -> Answer {
+    by.judge(asks("TrainingJob", "ada", job(more), Value::Null))
+        .answer
+}
+
+const NO_IMAGE: &str =
+    "@id(\"no\") forbid(principal, action == Trellis::Action::\"UseImage\", resource);";

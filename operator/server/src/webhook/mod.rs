@@ -1,0 +1,295 @@
+//! The admission webhook: shows what the controller will decide on a job, and problems of a policy
+//! or a profile, before they are stored (docs/webhook.md).
+//!
+//! It gives early feedback and is no authority: the controller decides again, so a request that
+//! cannot be judged in time passes. Every replica answers, not only the leader, from its own
+//! caches: a request causes no other.
+//!
+//! `review` parses and writes AdmissionReviews, `judge` decides, with `job`, `policy`, `quota` and
+//! `profile` for one kind each; `server` limits size, time and concurrency; `caches` holds the
+//! known state.
+
+mod answer;
+mod caches;
+#[cfg(test)]
+mod fixtures;
+mod job;
+mod judge;
+mod metrics;
+mod policy;
+mod profile;
+mod quota;
+mod review;
+mod server;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+use tracing::info;
+use trellis_compiler::Settings;
+use trellis_policies::cedar::Loader;
+
+use crate::serve::{Certificate, Identity, Keeper, Tls, What, Whom};
+use caches::Caches;
+#[cfg(test)]
+pub(crate) use metrics::told;
+use server::Server;
+use trellis_dispatch::clients::Clients;
+use trellis_dispatch::context::Context;
+
+/// Name of the webhook's Service, Secret and ValidatingWebhookConfiguration.
+pub const NAME: &str = "trellis-webhook";
+
+/// The webhook's certificate.
+const CERTIFICATE: What = What {
+    secret: NAME,
+    words: "the webhook",
+    file: "webhook.yaml",
+    told: Whom::Webhook(NAME),
+};
+
+/// How long the webhook answers after a stop signal, until API servers have learned that it is not
+/// ready.
+const LINGER: Duration = Duration::from_secs(3);
+
+/// Where and as whom it listens.
+#[derive(clap::Args, Clone, Debug, Default)]
+#[group(id = "webhook_options")]
+pub struct Options {
+    /// Address and port of the admission webhook (HTTPS). Without: none.
+    #[arg(long = "webhook", id = "webhook", value_name = "ADDRESS:PORT")]
+    pub listen: Option<SocketAddr>,
+    /// Folder with tls.crt and tls.key, such as cert-manager's, read again when they change.
+    /// Without: a certificate that the operator makes, keeps in the Secret trellis-webhook,
+    /// renews, and tells the API server of.
+    #[arg(
+        long = "webhook-tls",
+        id = "webhook_tls",
+        value_name = "FOLDER",
+        requires = "webhook"
+    )]
+    pub tls: Option<PathBuf>,
+    /// A further name or address that the operator's own certificate is for, beside that of its
+    /// Service.
+    #[arg(
+        long = "webhook-host",
+        id = "webhook_host",
+        value_name = "NAME",
+        requires = "webhook",
+        conflicts_with = "webhook_tls"
+    )]
+    pub hosts: Vec<String>,
+    /// Seconds that the operator's own certificate is good for. It is renewed when a third of
+    /// them is left.
+    #[arg(
+        long = "webhook-certificate-seconds",
+        id = "webhook_certificate_seconds",
+        value_name = "SECONDS",
+        requires = "webhook",
+        conflicts_with = "webhook_tls",
+        default_value_t = 90 * 24 * 3600,
+        value_parser = clap::value_parser!(u32).range(30..=10 * 366 * 24 * 3600)
+    )]
+    pub lifetime: u32,
+}
+
+impl Options {
+    /// The webhook's address and certificate, if it is enabled.
+    ///
+    /// # Errors
+    /// If the given certificate cannot be used.
+    pub fn given(&self, namespace: &str) -> anyhow::Result<Option<Given>> {
+        let Some(address) = self.listen else {
+            return Ok(None);
+        };
+        let source = match &self.tls {
+            Some(folder) => Source::Given(Tls::new(Certificate::Folder(folder.clone()))?),
+            None => {
+                let service = format!("{NAME}.{namespace}.svc");
+                let names = [&service].into_iter().chain(&self.hosts);
+                Source::Own {
+                    identity: Identity::default(),
+                    namespace: namespace.to_owned(),
+                    names: names.map(|name| plain(name)).collect(),
+                    lifetime: Duration::from_secs(self.lifetime.into()),
+                }
+            }
+        };
+        Ok(Some(Given { address, source }))
+    }
+}
+
+/// A name or an address in the form of a certificate.
+fn plain(name: &str) -> String {
+    match name.parse::<std::net::IpAddr>() {
+        Ok(address) => address.to_string(),
+        Err(_) => name.to_ascii_lowercase(),
+    }
+}
+
+/// Address of the webhook, and the source of its certificate.
+#[derive(Debug)]
+pub struct Given {
+    address: SocketAddr,
+    source: Source,
+}
+
+#[derive(Debug)]
+enum Source {
+    /// A given certificate. Another tool renews it, and writes its authority to the API server.
+    Given(Tls),
+    /// A certificate that the operator makes and renews.
+    Own {
+        identity: Identity,
+        namespace: String,
+        names: Vec<String>,
+        lifetime: Duration,
+    },
+}
+
+impl Given {
+    /// TLS identity of the webhook.
+    fn identity(&self) -> Identity {
+        match &self.source {
+            Source::Given(tls) => tls.identity(),
+            Source::Own { identity, .. } => identity.clone(),
+        }
+    }
+}
+
+/// The webhook of this process.
+#[derive(Debug)]
+pub struct Webhook {
+    caches: Caches,
+    identity: Identity,
+    is_leaving: CancellationToken,
+    stop: CancellationToken,
+    done: CancellationToken,
+}
+
+impl Webhook {
+    /// A webhook, and its future, which must be polled for as long as the process lives.
+    pub fn new(
+        given: Given,
+        clients: &Clients,
+        loader: Loader,
+        settings: Arc<Settings>,
+    ) -> (Self, impl Future<Output = ()> + Send + 'static) {
+        let webhook = Self {
+            caches: Caches::default(),
+            identity: given.identity(),
+            is_leaving: CancellationToken::new(),
+            stop: CancellationToken::new(),
+            done: CancellationToken::new(),
+        };
+        let (watch, command) = (clients.watch.clone(), clients.command.clone());
+        let known = webhook.caches.clone().keep(watch, loader.clone());
+        let (stop, done) = (webhook.stop.clone(), webhook.done.clone());
+        let (caches, is_leaving) = (webhook.caches.clone(), webhook.is_leaving.clone());
+        let answers = async move {
+            let identity = given.identity();
+            let renewed = match given.source {
+                Source::Given(tls) => renew_given(tls),
+                Source::Own {
+                    identity,
+                    namespace,
+                    names,
+                    lifetime,
+                } => renew_own(Keeper::new(
+                    CERTIFICATE,
+                    &command,
+                    &namespace,
+                    names,
+                    lifetime,
+                    &identity,
+                )),
+            };
+            let server = Server::new(caches, loader, settings, identity, command, is_leaving);
+            tokio::select! {
+                () = known => {}
+                () = renewed => {}
+                () = server.serve(given.address, stop) => done.cancel(),
+            }
+        };
+        (webhook, answers)
+    }
+
+    /// Readiness of the webhook.
+    #[must_use]
+    pub fn readiness(&self) -> Readiness {
+        Readiness {
+            identity: self.identity.clone(),
+            caches: self.caches.clone(),
+        }
+    }
+
+    /// Uses the leader's caches once they are complete, so that nothing is watched twice.
+    pub fn look_at(&self, context: Arc<Context>) {
+        self.caches.lead(context);
+    }
+
+    /// Shuts down without a failed request: reports not ready, answers until API servers know that,
+    /// accepts no more, and finishes the last requests.
+    pub async fn drain(self) {
+        info!("the admission webhook is no longer ready");
+        self.is_leaving.cancel();
+        tokio::time::sleep(LINGER).await;
+        self.stop.cancel();
+        self.done.cancelled().await;
+    }
+}
+
+/// Checks whether API servers may ask the webhook: it has a certificate and knows the cluster.
+#[derive(Clone, Debug)]
+pub struct Readiness {
+    identity: Identity,
+    caches: Caches,
+}
+
+impl Readiness {
+    /// Readiness with this context.
+    #[cfg(test)]
+    pub(crate) fn of(identity: Identity, context: Arc<Context>) -> Self {
+        let caches = Caches::of(context);
+        Self { identity, caches }
+    }
+
+    /// TLS identity of the webhook.
+    #[must_use]
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// True if everything is known that an answer needs. Every replica has its own watches, until
+    /// it leads and the leader's caches are complete.
+    #[must_use]
+    pub fn knows_all(&self) -> bool {
+        self.caches.is_complete()
+    }
+
+    /// The kind whose watch is stalled, so that no job is judged.
+    #[must_use]
+    pub fn unseen(&self) -> Option<String> {
+        self.caches.context().cache.unseen()
+    }
+
+    /// Time since each watch last showed that it works.
+    #[must_use]
+    pub fn watch_ages(&self) -> BTreeMap<String, Duration> {
+        self.caches.context().cache.watch_ages()
+    }
+}
+
+type Renews = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
+
+fn renew_given(tls: Tls) -> Renews {
+    Box::pin(tls.follow())
+}
+
+fn renew_own(keeper: Keeper) -> Renews {
+    Box::pin(keeper.keep())
+}
