@@ -20,10 +20,8 @@ use trellis_api::{
     ClusterJobPolicy, JobPolicy, PodGroup, QuotaLedger, QuotaPolicy, ResourceFlavor,
     RuntimeProfile, Topology, TrainingJob, TrainingQueue, names,
 };
-use trellis_compiler::{DnsPeer, Settings};
-use trellis_policies::cedar::Loader;
-
 use trellis_cache::policy::keep_policies_fresh;
+use trellis_compiler::{DnsPeer, Settings};
 use trellis_controller::policies::{keep_policies, keep_policy_status};
 use trellis_controller::quotas::keep_quota_status;
 use trellis_controller::{Controller, keep_profile_status, keep_queue_status};
@@ -38,12 +36,10 @@ use trellis_gang::observed::{
     SlimNamespace, SlimNetworkPolicy, SlimNode, SlimPod, SlimService, SlimStorageClass, SlimVolume,
     Unhealthy,
 };
-use trellis_server::endpoint;
-use trellis_server::snapshot;
-use trellis_server::telemetry;
+use trellis_policies::cedar::Loader;
 use trellis_server::telemetry::Leading;
-use trellis_server::webhook;
 use trellis_server::webhook::Webhook;
+use trellis_server::{endpoint, snapshot, telemetry, webhook};
 
 /// How the operator runs.
 #[derive(clap::Args, Clone, Debug)]

@@ -1,11 +1,12 @@
 //! Decides whether the queue annotations of an external pod are trusted.
 
-use super::Cache;
-use crate::policy::Guard;
 use trellis_gang::external;
 use trellis_gang::external::next;
 use trellis_gang::key::Key;
 use trellis_gang::observed::ExternalPod;
+
+use super::Cache;
+use crate::policy::Guard;
 
 impl Cache {
     /// True if the queue annotations of a pod are trusted: a guard keeps users from writing them,

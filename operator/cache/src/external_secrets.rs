@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::RwLock;
-
-use crate::watch::Store;
 use trellis_gang::key::Key;
 use trellis_gang::observed::SlimExternalSecret;
+
+use crate::watch::Store;
 
 /// The ExternalSecrets of our jobs.
 #[derive(Debug, Default)]

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use trellis_api::TrainingJob;
+use trellis_gang::key::Key;
 
 use super::Cache;
 use crate::watch::Undecodable;
-use trellis_gang::key::Key;
 
 /// A job, as far as it can be read.
 #[derive(Clone, Debug)]

@@ -21,15 +21,15 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use trellis_api::queue::DEFAULT_FLAVOR;
 use trellis_api::{PodGroup, ResourceFlavor, Topology, TrainingJob, TrainingQueue};
-
-use crate::policy::{Freshness, Guards, PolicySet, Stamping};
-use crate::watch::{ExternalPodIndex, NodeHealth, PodIndex, Pulse, Store};
 use trellis_gang::key::Key;
 use trellis_gang::observed::{
     DaemonPods, Disruption, Repulsions, SlimClaim, SlimConfigMap, SlimDaemonSet, SlimDeviceClass,
     SlimNamespace, SlimNetworkPolicy, SlimNode, SlimService, SlimStorageClass, SlimVolume,
     Unhealthy,
 };
+
+use crate::policy::{Freshness, Guards, PolicySet, Stamping};
+use crate::watch::{ExternalPodIndex, NodeHealth, PodIndex, Pulse, Store};
 
 pub use crate::watch::Undecodable;
 pub use external_secrets::ExternalSecrets;

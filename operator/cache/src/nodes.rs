@@ -2,13 +2,13 @@
 
 use k8s_openapi::api::core::v1::Taint;
 use tokio::time::Instant;
+use trellis_gang::key::Key;
+use trellis_gang::observed::Leave;
+use trellis_gang::{engine, reserve};
 use trellis_scheduler::Node;
 
 use super::Cache;
 use crate::watch::Health;
-use trellis_gang::key::Key;
-use trellis_gang::observed::Leave;
-use trellis_gang::{engine, reserve};
 
 impl Cache {
     /// The node in the engine's form. None if the node is gone.

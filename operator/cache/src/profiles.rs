@@ -7,7 +7,6 @@ use std::sync::Arc;
 use parking_lot::RwLock;
 use trellis_api::TrainingJobSpec;
 use trellis_compiler::Profile;
-
 use trellis_gang::lookup;
 use trellis_gang::lookup::{KnownProfile, Missing};
 
@@ -74,9 +73,10 @@ impl Profiles {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::{Value, json};
     use trellis_api::{Reason, RuntimeProfile};
+
+    use super::*;
 
     fn spec(fields: Value) -> TrainingJobSpec {
         let mut spec = json!({"taskGroups": []});

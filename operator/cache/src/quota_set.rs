@@ -7,11 +7,11 @@ use std::time::Duration;
 use parking_lot::RwLock;
 use tokio::time::Instant;
 use trellis_api::{QuotaLedger, QuotaPolicy};
+use trellis_gang::key::Key;
+use trellis_gang::quota::{Account, LimitsReport, account_of};
 use trellis_policies::quota::{QueueQuota, QuotaPolicies};
 
 use crate::watch::{Store, Undecodable};
-use trellis_gang::key::Key;
-use trellis_gang::quota::{Account, LimitsReport, account_of};
 
 /// The QuotaPolicies of the cluster.
 #[derive(Debug, Default)]

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use tokio::sync::futures::Notified;
 use trellis_api::TrainingJob;
 use trellis_compiler::Profile;
-
-use super::Cache;
 use trellis_gang::binding::Storage;
 use trellis_gang::claims;
 use trellis_gang::key::Key;
 use trellis_gang::observed::{SlimClaim, SlimStorageClass, SlimVolume, default_class};
+
+use super::Cache;
 
 /// The storage of a namespace, as the watches show it.
 #[derive(Clone, Copy)]

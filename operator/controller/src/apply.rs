@@ -17,16 +17,16 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tracing::info;
 use trellis_api::{PodGroup, Reason, names, owner};
-
-use super::builds::Build;
-use super::dereference::Surrounded;
-use super::drift;
 use trellis_cache::Cache;
 use trellis_cache::watch::Store;
 use trellis_dispatch::commands::{Commands, WriteError};
 use trellis_dispatch::{is_owned, is_there};
 use trellis_gang::Held;
 use trellis_gang::key::Key;
+
+use super::builds::Build;
+use super::dereference::Surrounded;
+use super::drift;
 
 /// Brings the children to their desired state. Some: a foreign object is in the way.
 pub(super) async fn children(
@@ -246,8 +246,9 @@ pub(super) async fn remove(
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use trellis_api::job::JobPhase;
+
+    use super::*;
 
     fn said(meta: Value) -> (JobPhase, Reason, String) {
         let meta: ObjectMeta = serde_json::from_value(meta).unwrap();

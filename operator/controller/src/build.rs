@@ -9,6 +9,9 @@ use trellis_api::job::PolicyVerdict;
 use trellis_api::pod_group::Plan;
 use trellis_api::{Enforcement, QueueResources, Reason, ResolvedJob, TrainingQueue, ValidatedJob};
 use trellis_compiler::{CompiledJob, Found, Profile, Settings, Surroundings, compile};
+use trellis_gang::lookup::{Missing, enforces_restricted};
+use trellis_gang::quota::JobLimits;
+use trellis_gang::{Held, lookup, quota, unsupported};
 use trellis_policies::cedar::{
     JobDecision, NotAuthorized, Policies, Requester, Submission, authorize, decide_job,
 };
@@ -18,12 +21,6 @@ use trellis_policies::{AuthorizedJob, Facts, Refusal};
 use super::dereference::Surrounded;
 use super::eviction::Violated;
 use super::{builds, validate};
-use trellis_gang::Held;
-use trellis_gang::lookup;
-use trellis_gang::lookup::{Missing, enforces_restricted};
-use trellis_gang::quota;
-use trellis_gang::quota::JobLimits;
-use trellis_gang::unsupported;
 
 /// Surroundings with which a job is compiled and judged.
 #[derive(Clone, Copy)]

@@ -10,14 +10,14 @@ use tokio::time::Instant;
 use trellis_api::ResourcesPerGpu;
 use trellis_api::job::{CompiledObject, JobProfile};
 use trellis_compiler::{CompiledJob, Need, Profile, Settings, hash_of};
+use trellis_gang::Held;
+use trellis_gang::key::Key;
 use trellis_policies::AuthorizedJob;
 use trellis_policies::cedar::Requester;
 
 use super::build::{Decided, Later, Outcome};
 use super::dereference::{Doubt, Surrounded};
 use super::{build, validate};
-use trellis_gang::Held;
-use trellis_gang::key::Key;
 
 /// Inputs from which a job has to be built.
 pub(super) struct Unbuilt {

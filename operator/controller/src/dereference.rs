@@ -9,22 +9,19 @@ use k8s_openapi::api::core::v1::Service;
 use trellis_api::job::{JobProfile, TrainingJobStatus};
 use trellis_api::pod_group::{Plan, PodGroupPhase, PodGroupStatus};
 use trellis_api::{PodGroup, QueueResources, TrainingJob, TrainingQueue};
+use trellis_cache::Cache;
+use trellis_cache::policy::requester;
+use trellis_cache::watch::Pods;
 use trellis_compiler::Profile;
+use trellis_dispatch::is_owned;
+use trellis_gang::key::Key;
+use trellis_gang::observed::PodView;
+use trellis_gang::volumes::Volumes;
+use trellis_gang::{Certificate, Held, claims, lookup};
 use trellis_policies::cedar::{Policies, Requester};
 use trellis_policies::quota::QuotaPolicies;
 
 use super::ephemeral::{self, Ask};
-use trellis_cache::Cache;
-use trellis_cache::policy::requester;
-use trellis_cache::watch::Pods;
-use trellis_dispatch::is_owned;
-use trellis_gang::Certificate;
-use trellis_gang::Held;
-use trellis_gang::claims;
-use trellis_gang::key::Key;
-use trellis_gang::lookup;
-use trellis_gang::observed::PodView;
-use trellis_gang::volumes::Volumes;
 
 /// A job with everything that it depends on.
 pub(super) struct Surrounded {

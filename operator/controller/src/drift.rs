@@ -104,8 +104,9 @@ fn is_empty(value: &Value) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::json;
+
+    use super::*;
 
     fn patch(kind: &str, actual: &Value, wanted: &Value) -> Option<Value> {
         super::patch(kind, actual, wanted).map(Value::Object)

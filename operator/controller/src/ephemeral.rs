@@ -13,8 +13,6 @@ use kube::Resource as _;
 use serde_json::json;
 use tracing::{info, warn};
 use trellis_api::names;
-use trellis_scheduler::{Constraints, Node, NodeName, Resources};
-
 use trellis_cache::watch::Pods;
 use trellis_dispatch::commands::{Commands, WriteError};
 use trellis_dispatch::context::Context;
@@ -24,6 +22,7 @@ use trellis_gang::observed::{
     Obstacle, PodPhase, PodView, SELECTED_NODE, SlimClaim, SlimVolume, Stuck,
 };
 use trellis_gang::volumes;
+use trellis_scheduler::{Constraints, Node, NodeName, Resources};
 
 /// Events of the claim or of the pod say why it is not created or not provisioned.
 const WAITS: &str = "is not bound yet: its events say why, or those of the pod";

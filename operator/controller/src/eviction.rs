@@ -9,12 +9,12 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 use trellis_api::job::JobProfile;
 use trellis_api::pod_group::{Plan, PodGroupPhase};
+use trellis_gang::key::Key;
 use trellis_policies::cedar::{Ask, JobDecision};
 
 use super::Controller;
 use super::build::Decided;
 use super::dereference::Surrounded;
-use trellis_gang::key::Key;
 
 /// Jobs that are evicted in any [`WINDOW`] at most.
 const MOST: usize = 10;

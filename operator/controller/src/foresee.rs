@@ -5,16 +5,15 @@ use std::sync::Arc;
 
 use trellis_api::job::{JobPhase, TrainingJobStatus};
 use trellis_api::{Reason, TrainingJob};
+use trellis_cache::Cache;
 use trellis_compiler::Settings;
+use trellis_gang::key::Key;
+use trellis_gang::quota::Asked;
+use trellis_gang::{Held, quota};
 use trellis_policies::cedar::{Policies, Requester};
 
 use super::build::Outcome;
 use super::{build, dereference};
-use trellis_cache::Cache;
-use trellis_gang::Held;
-use trellis_gang::key::Key;
-use trellis_gang::quota;
-use trellis_gang::quota::Asked;
 
 /// Prediction for a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

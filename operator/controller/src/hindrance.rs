@@ -1,7 +1,6 @@
 //! Reports that a child of a job cannot be written. A job without a place does not start meanwhile.
 
 use trellis_api::Reason;
-
 use trellis_dispatch::commands::WriteError;
 use trellis_gang::Held;
 
@@ -28,8 +27,9 @@ pub(super) fn of(error: &WriteError) -> Option<Held> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use trellis_api::job::JobPhase;
+
+    use super::*;
 
     #[test]
     fn what_lasts_is_told_with_its_reason() {

@@ -46,21 +46,19 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tracing::{Instrument as _, debug, warn};
 use trellis_api::job::TrainingJobStatus;
+use trellis_cache::Seen;
+use trellis_cache::watch::Undecodable;
 use trellis_compiler::Settings;
+use trellis_dispatch::commands::{Commands, WriteError};
+use trellis_dispatch::context::Context;
+use trellis_dispatch::{Feed, Looked, span};
+use trellis_gang::key::Key;
 
 use builds::{Build, Builds};
 use dereference::Surrounded;
 use eviction::Pace;
 use references::References;
 use story::Story;
-use trellis_cache::Seen;
-use trellis_cache::watch::Undecodable;
-use trellis_dispatch::Feed;
-use trellis_dispatch::Looked;
-use trellis_dispatch::commands::{Commands, WriteError};
-use trellis_dispatch::context::Context;
-use trellis_dispatch::span;
-use trellis_gang::key::Key;
 
 /// Reconciliations at once.
 const WORKERS: usize = 16;

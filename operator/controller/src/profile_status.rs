@@ -9,13 +9,11 @@ use serde_json::json;
 use tracing::{debug, warn};
 use trellis_api::runtime_profile::RuntimeProfileStatus;
 use trellis_api::{Reason, RuntimeProfile, names};
-
 use trellis_cache::Cache;
 use trellis_dispatch::commands::{Commands, WriteError};
 use trellis_gang::conditions::Said;
-use trellis_gang::lookup;
 use trellis_gang::lookup::KnownProfile;
-use trellis_gang::patch;
+use trellis_gang::{lookup, patch};
 
 /// Time between two rounds.
 const EVERY: Duration = Duration::from_secs(2);
@@ -105,8 +103,9 @@ fn status(
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::Value;
+
+    use super::*;
 
     fn known(name: &str, spec: Value) -> (String, KnownProfile) {
         let object: RuntimeProfile = serde_json::from_value(json!({

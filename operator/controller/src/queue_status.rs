@@ -14,17 +14,16 @@ use tokio::sync::oneshot;
 use tracing::{debug, warn};
 use trellis_api::queue::{DecayedUsage, FlavorUsage, InternalQueueStatus, QueueStatus, StopPolicy};
 use trellis_api::{Reason, TrainingQueue, names};
-use trellis_scheduler::{QueueName, QueueStanding};
-
-use super::quota_bypass;
 use trellis_cache::Cache;
 use trellis_cache::watch::Undecodable;
 use trellis_dispatch::commands::{Commands, WriteError};
 use trellis_dispatch::context::Context;
 use trellis_dispatch::{Feed, QueueReport};
-use trellis_gang::engine;
 use trellis_gang::key::Key;
-use trellis_gang::patch;
+use trellis_gang::{engine, patch};
+use trellis_scheduler::{QueueName, QueueStanding};
+
+use super::quota_bypass;
 
 /// Time between two rounds.
 const EVERY: Duration = Duration::from_secs(2);
@@ -323,11 +322,12 @@ pub fn share(share: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use kube::Client;
     use trellis_api::QueueSpec;
     use trellis_dispatch::leader::Leadership;
     use trellis_scheduler::QueueCounts;
+
+    use super::*;
 
     /// An API server that refuses whatever it is sent. Gives its address, and the requests.
     fn refusing() -> (String, std::sync::mpsc::Receiver<String>) {

@@ -4,9 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use trellis_api::TrainingQueue;
-use trellis_policies::selects;
-
 use trellis_gang::lookup::requirements;
+use trellis_policies::selects;
 
 type Labels = BTreeMap<String, String>;
 

@@ -12,7 +12,6 @@ use tokio::time::Instant;
 use tracing::debug;
 use trellis_api::Reason;
 use trellis_compiler::Need;
-
 use trellis_dispatch::commands::{Commands, WriteError};
 use trellis_gang::Held;
 

@@ -2,9 +2,8 @@
 //! ExternalSecret is read, never a Secret.
 
 use trellis_api::{Reason, names};
-use trellis_compiler::CompiledJob;
-
 use trellis_cache::Cache;
+use trellis_compiler::CompiledJob;
 use trellis_dispatch::is_owned;
 use trellis_gang::Held;
 use trellis_gang::key::Key;

@@ -12,7 +12,14 @@ use tracing::info;
 use trellis_api::job::{CompiledObject, JobPhase, PolicyVerdict, TrainingJobStatus};
 use trellis_api::pod_group::PodGroupStatus;
 use trellis_api::{Delivery, Reason, TrainingJob, names};
+use trellis_cache::Cache;
 use trellis_compiler::CompiledGroup;
+use trellis_dispatch::commands::WriteError;
+use trellis_dispatch::{Feed, is_there};
+use trellis_gang::key::Key;
+use trellis_gang::lifecycle::{Expired, Next, Observed, Standing};
+use trellis_gang::observed::PodPhase;
+use trellis_gang::{Certificate, Held, Run, Wish, lifecycle, patch};
 use trellis_policies::AuthorizedJob;
 
 use super::build::held_limits;
@@ -20,17 +27,6 @@ use super::builds::Build;
 use super::dereference::Surrounded;
 use super::worth::StatusWrite;
 use super::{Controller, apply, secrets, tally};
-use trellis_cache::Cache;
-use trellis_dispatch::commands::WriteError;
-use trellis_dispatch::{Feed, is_there};
-use trellis_gang::Certificate;
-use trellis_gang::Held;
-use trellis_gang::key::Key;
-use trellis_gang::lifecycle;
-use trellis_gang::lifecycle::{Expired, Next, Observed, Standing};
-use trellis_gang::observed::PodPhase;
-use trellis_gang::patch;
-use trellis_gang::{Run, Wish};
 
 /// How often a foreign object in a job's way is checked. Its deletion causes no event if its kind
 /// is watched by label.

@@ -14,7 +14,6 @@ use tokio::time::Instant;
 use tracing::{debug, warn};
 use trellis_api::Reason;
 use trellis_api::job::{JobPhase, TrainingJobStatus};
-
 use trellis_dispatch::commands::Commands;
 
 /// Events that may wait to be written.

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use trellis_api::Reason;
 use trellis_api::job::{JobPhase, TrainingJobStatus};
-
 use trellis_dispatch::Counts;
 use trellis_gang::key::Key;
 
@@ -51,8 +50,9 @@ fn attempt_ended<'s>(before: &TrainingJobStatus, after: &'s TrainingJobStatus) -
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::{Value, json};
+
+    use super::*;
 
     fn status(status: Value) -> TrainingJobStatus {
         serde_json::from_value(status).unwrap()

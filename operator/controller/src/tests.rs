@@ -1,10 +1,10 @@
 use kube::core::ObjectMeta;
 use serde_json::json;
 use trellis_api::TrainingJob;
-
-use super::*;
 use trellis_dispatch::leader::Leadership;
 use trellis_dispatch::written::Written;
+
+use super::*;
 
 /// A controller whose API server does not answer.
 fn controller() -> Controller {

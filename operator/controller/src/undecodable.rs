@@ -12,11 +12,11 @@ use serde_json::{Value, json};
 use trellis_api::condition::{ConditionType, Verdict};
 use trellis_api::job::{JobPhase, TrainingJobStatus};
 use trellis_api::{Reason, TrainingJob, fact, names};
-
-use super::Controller;
 use trellis_cache::watch::Undecodable;
 use trellis_dispatch::commands::WriteError;
 use trellis_gang::key::Key;
+
+use super::Controller;
 
 /// Message for such an object.
 pub fn does_not_decode(error: &impl std::fmt::Display) -> String {

@@ -3,11 +3,11 @@
 use k8s_openapi::api::core::v1::ObjectReference;
 use trellis_api::job::{JobPhase, PolicyDecision, PolicyVerdict, TrainingJobStatus};
 use trellis_api::{Enforcement, Reason};
+use trellis_gang::key::Key;
 
 use super::Controller;
 use super::build::Decided;
 use super::dereference::Surrounded;
-use trellis_gang::key::Key;
 
 impl Controller {
     /// Counts the job at the policies that deny it: at enforced ones if it has pods in spite of

@@ -5,10 +5,10 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 use trellis_api::Reason;
 use trellis_api::job::{JobPhase, TrainingJobStatus};
-
-use super::{COUNTS_EVERY, Controller};
 use trellis_gang::Certificate;
 use trellis_gang::key::Key;
+
+use super::{COUNTS_EVERY, Controller};
 
 /// When to patch the status.
 pub(super) enum StatusWrite {

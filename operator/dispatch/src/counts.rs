@@ -9,10 +9,10 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Metric, Registry};
 use trellis_api::Reason;
 use trellis_api::job::JobPhase;
+use trellis_gang::key::Key;
 
 use super::facts::{self, Fact};
 use crate::commands::WriteError;
-use trellis_gang::key::Key;
 
 /// Names and values.
 pub type Labels = Vec<(&'static str, String)>;

@@ -153,8 +153,9 @@ pub fn markdown() -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::collections::BTreeSet;
+
+    use super::*;
 
     #[test]
     fn each_fact_has_one_name_by_the_conventions() {

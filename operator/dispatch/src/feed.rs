@@ -11,16 +11,14 @@ use std::sync::Arc;
 use k8s_openapi::jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
+use trellis_gang::key::Key;
+use trellis_gang::observed::{PodPhase, Repulsion, SlimPod};
+use trellis_gang::quota::{JobLimits, LimitsReport};
+use trellis_gang::{Wish, observed, request};
 use trellis_scheduler::{QueueName, Resources, Snapshot};
 
 use super::commit::Outcome;
 use super::{QueueReport, TotalsReport};
-use trellis_gang::Wish;
-use trellis_gang::key::Key;
-use trellis_gang::observed;
-use trellis_gang::observed::{PodPhase, Repulsion, SlimPod};
-use trellis_gang::quota::{JobLimits, LimitsReport};
-use trellis_gang::request;
 
 /// An event of the scheduler.
 #[derive(Debug)]

@@ -13,9 +13,9 @@ use trellis_api::names;
 use trellis_api::pod_template::MAIN_CONTAINER;
 use trellis_api::rules::is_own_env;
 use trellis_compiler::{CompiledGroup, PodPlacement};
+use trellis_gang::admitted::{Admitted, OF_ONE_POD};
 
 use crate::commands::{Commands, WriteError};
-use trellis_gang::admitted::{Admitted, OF_ONE_POD};
 
 /// How long an answer is used: admission's configuration may change meanwhile.
 const FRESH: Duration = Duration::from_secs(30);
@@ -158,9 +158,10 @@ fn signature(namespace: &str, pod: &Pod, of_framework: &BTreeSet<String>) -> Str
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::{Value, json};
     use trellis_gang::fixtures;
+
+    use super::*;
 
     /// The signature of a job of a framework, and of a name.
     fn signed(framework: &str, group: Value, job: &str) -> String {

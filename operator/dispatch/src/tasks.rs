@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use kube::{Client, Resource};
 use tokio::task::{Id, JoinSet};
+use trellis_cache::watch::{Sink, follow};
 
 use crate::context::{Context, Watched};
-use trellis_cache::watch::{Sink, follow};
 
 /// Tasks that must run for as long as the process. When one ends, the process ends: a dead watch
 /// would silently leave the cache wrong. Dropping this stops the tasks.

@@ -11,12 +11,12 @@ use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tracing::error;
+use trellis_gang::external;
+use trellis_gang::key::Key;
 use trellis_policies::cedar::Policies;
 
 use crate::Feed;
 use crate::context::Context;
-use trellis_gang::external;
-use trellis_gang::key::Key;
 
 /// How long an evaluation has a core before the next one that waits has it. One request of a
 /// namespace at its bounds takes about twice as long, and is not interrupted.

@@ -6,7 +6,6 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
-
 use trellis_gang::key::Key;
 
 const FIRST_BACKOFF: Duration = Duration::from_millis(250);
@@ -189,8 +188,9 @@ impl Drop for Work<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::sync::Arc;
+
+    use super::*;
 
     #[tokio::test(start_paused = true)]
     async fn a_key_is_worked_on_once_at_a_time_and_never_lost() {

@@ -7,12 +7,12 @@ use serde_json::Value;
 use trellis_api::names;
 use trellis_compiler::{CompiledGroup, PodPlacement};
 use trellis_scheduler::{Constraints, Resources};
+use unsupported::Unsupported;
 
 use super::namespace_quota::Counted;
 use super::{constraints, request, unsupported};
 use crate::engine;
 use crate::observed::{SlimClaimSpec, SlimPod};
-use unsupported::Unsupported;
 
 /// Labels that differ between jobs and pods. Facts about one job's pod hold for another job's pod
 /// that is equal without them.
@@ -155,10 +155,11 @@ fn ephemeral(pod: &PodSpec) -> BTreeMap<String, SlimClaimSpec> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::namespace_quota::exceeded;
     use crate::open_plans::OpenPlan;
-    use serde_json::json;
 
     fn pod(more: Value) -> Value {
         let mut spec = json!({

@@ -64,9 +64,10 @@ fn offer<C: Borrow<SlimDeviceClass>>(classes: &[C], resource: &ResourceName) -> 
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::json;
     use trellis_scheduler::{Gang, GroupName, Queue, QueueName, Resources, TaskGroup, Time};
+
+    use super::*;
 
     const GPU: &str = "nvidia.com/gpu";
 

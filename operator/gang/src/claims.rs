@@ -8,11 +8,10 @@ use trellis_api::{PodTemplate, Reason, RuntimeProfileSpec, TrainingJobSpec};
 use trellis_compiler::Profile;
 
 use super::lookup::Missing;
-use crate::binding;
 use crate::binding::Storage;
 use crate::observed::{SlimClaim, SlimClaimSpec};
-use crate::volumes;
 use crate::volumes::{Mounted, Volumes};
+use crate::{binding, volumes};
 
 /// A claim that the job's pods mount, and the field that names it.
 #[derive(Clone, Debug, PartialEq)]

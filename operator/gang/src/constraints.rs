@@ -173,8 +173,9 @@ fn is_default(t: &core::Toleration) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::{Value, json};
+
+    use super::*;
 
     fn of(spec: Value) -> Constraints {
         let mut spec = spec;

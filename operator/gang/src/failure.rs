@@ -3,10 +3,9 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::jiff::Timestamp;
-use trellis_api::Reason;
 use trellis_api::job::{RestartAction, RestartRule};
-use trellis_api::names;
 use trellis_api::pod_group::Plan;
+use trellis_api::{Reason, names};
 
 use super::lifecycle::{Ailing, Awaited, Finished, Named};
 use super::rules;

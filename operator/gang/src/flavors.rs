@@ -75,9 +75,10 @@ pub fn tolerations<'a>(groups: &'a [PlannedGroup], group: &str) -> &'a [Tolerati
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::json;
     use trellis_scheduler::{GroupName, ResourceName};
+
+    use super::*;
 
     fn given(group: &str, flavors: &[(&str, &str)]) -> GroupFlavors {
         let flavors = flavors.iter();

@@ -225,8 +225,9 @@ pub fn enforces_restricted(namespace_labels: &BTreeMap<String, String>) -> bool 
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::{Value, json};
+
+    use super::*;
 
     fn spec(fields: Value) -> TrainingJobSpec {
         let mut spec = json!({"taskGroups": []});

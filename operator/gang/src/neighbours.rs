@@ -82,11 +82,12 @@ impl<'a> Neighbour<'a> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+    use trellis_api::names;
+
     use super::*;
     use crate::fixtures::run;
     use crate::key::Key;
-    use serde_json::json;
-    use trellis_api::names;
 
     #[test]
     fn a_gang_is_kept_out_by_the_labels_of_its_pods_and_those_that_admission_adds() {

@@ -120,10 +120,11 @@ fn others(
 
 #[cfg(test)]
 mod tests {
+    use trellis_scheduler::Resources;
+
     use super::*;
     use crate::namespace_quota::exceeded;
     use crate::observed::PodPhase;
-    use trellis_scheduler::Resources;
 
     fn half_a_core() -> Admitted {
         Admitted {

@@ -195,8 +195,9 @@ pub fn resources(sums: BTreeMap<String, i64>) -> Resources {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::{Value, json};
+
+    use super::*;
 
     fn pod(json: serde_json::Value) -> Resources {
         of_pod(&serde_json::from_value(json).unwrap())

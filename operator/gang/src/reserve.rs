@@ -65,9 +65,10 @@ fn needs(set: &SlimDaemonSet) -> Resources {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::{Value, json};
     use trellis_scheduler::{NodeName, Taint};
+
+    use super::*;
 
     fn own() -> Node {
         let allocatable = Resources::new()

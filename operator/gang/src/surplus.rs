@@ -113,12 +113,13 @@ pub fn is_beyond(run: &Run, pod: &PodView) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::fixtures::run_with;
-    use crate::observed::PodPhase;
     use serde_json::json;
     use trellis_api::job::{AwaitedPods, FinishedGroup};
     use trellis_api::pod_group::ElasticGroup;
+
+    use super::*;
+    use crate::fixtures::run_with;
+    use crate::observed::PodPhase;
 
     /// An elastic job of 2 to 6 pods, and a group outside the gang.
     fn run(awaited: AwaitedPods) -> Run {

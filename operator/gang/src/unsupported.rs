@@ -173,9 +173,10 @@ pub fn constraint(pod: &PodSpec) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
     use crate::fixtures;
-    use serde_json::{Value, json};
 
     fn of(more: Value) -> Option<(&'static str, String)> {
         let mut spec = json!({"containers": [{"name": "c"}]});

@@ -173,9 +173,10 @@ fn expression(key: &str, operator: Operator, values: Vec<String>) -> Expression 
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::{Value, json};
     use trellis_scheduler::{Constraints, Node, NodeName, Resources};
+
+    use super::*;
 
     fn reaches(volume: Value, labels: &[(&str, &str)]) -> bool {
         let volume: SlimVolume = serde_json::from_value(volume).unwrap();

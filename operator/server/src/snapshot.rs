@@ -58,8 +58,9 @@ pub fn read(path: &Path) -> Result<Snapshot, SnapshotError> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use trellis_scheduler::{Engine, Node, NodeName, Resources, Time};
+
+    use super::*;
 
     #[test]
     fn what_is_written_is_read() {

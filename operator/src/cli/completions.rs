@@ -96,8 +96,9 @@ pub(super) fn write(options: &Man) -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use clap::ValueEnum as _;
+
+    use super::*;
 
     #[test]
     fn every_command_has_a_page_and_is_completed() {

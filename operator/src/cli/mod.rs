@@ -17,9 +17,9 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use trellis_api::document::Problem;
 use trellis_cli::suspend::{self, Want};
+use trellis_server::telemetry::LogFormat;
 
 use crate::operator;
-use trellis_server::telemetry::LogFormat;
 
 /// Gangs of GPU pods that run all together or not at all.
 #[derive(Parser, Debug)]
@@ -198,8 +198,9 @@ fn print(text: &str) -> anyhow::Result<()> {
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::*;
     use clap::CommandFactory as _;
+
+    use super::*;
 
     /// The short flags of all commands, as in docs/command-line.md. kubectl too has `-f` twice.
     const SHORT_FLAGS: &[(char, &str)] = &[

@@ -6,7 +6,6 @@ use k8s_openapi::apimachinery::pkg::api::resource;
 use serde::Deserialize;
 use trellis_api::Quantity;
 use trellis_api::document::{Document, Problems};
-
 use trellis_gang::observed::SlimNode;
 
 /// The most pods of a node that does not say so: the kubelet's default.
@@ -55,8 +54,9 @@ pub(in crate::cli) fn settle(document: &Document, node: &mut SlimNode) -> Result
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use trellis_api::document::split;
+
+    use super::*;
 
     fn settled(status: &str) -> SlimNode {
         let text = format!("apiVersion: v1\nkind: Node\nmetadata: {{name: a}}\nstatus: {status}\n");

@@ -7,11 +7,11 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use serde::Serialize;
 use trellis_scheduler::{Engine, Gang, GangId, Time};
+use trellis_server::snapshot;
 
 use super::plan::runs;
 use super::print;
 use crate::simulate::{Clock, Record, why};
-use trellis_server::snapshot;
 
 /// What to decide again.
 #[derive(clap::Args, Debug)]

@@ -8,13 +8,13 @@ use parking_lot::{Mutex, RwLock};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use trellis_api::{ClusterJobPolicy, JobPolicy};
+use trellis_gang::key::Key;
 use trellis_policies::AuthorizedJob;
 use trellis_policies::cedar::{ObjectKey, Policies, PolicyObject};
 
 use super::Violations;
 use super::pending::{Pending, Scope};
 use crate::watch::{Store, Undecodable};
-use trellis_gang::key::Key;
 
 /// The policies of the cluster.
 #[derive(Debug, Default)]

@@ -15,11 +15,11 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use tracing::{debug, warn};
 use trellis_api::{ClusterJobPolicy, JobPolicy, QuotaPolicy};
+use trellis_gang::key::Key;
 
 use super::object_key;
 use crate::Cache;
 use crate::watch::{Store, Undecodable};
-use trellis_gang::key::Key;
 
 /// Objects of one page.
 const PAGE: u32 = 500;

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 
 use parking_lot::RwLock;
 use trellis_api::job_policy::PolicyViolation;
-
 use trellis_gang::key::Key;
 
 /// Number of violations that the status of a policy lists.

@@ -4,12 +4,10 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use parking_lot::RwLock;
+use trellis_gang::key::Key;
+use trellis_gang::observed::{BoundBy, ExternalPod, ExternalPods, JudgedSpec, SlimPod};
 
 use super::pods::warn_of_change;
-use trellis_gang::key::Key;
-use trellis_gang::observed::JudgedSpec;
-use trellis_gang::observed::SlimPod;
-use trellis_gang::observed::{BoundBy, ExternalPod, ExternalPods};
 
 /// Index of the external pods.
 #[derive(Debug, Default)]

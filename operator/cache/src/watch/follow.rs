@@ -12,12 +12,12 @@ use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 use tracing::{error, info, warn};
+use trellis_gang::key::Key;
 
 use super::backoff::{Backoff, FIRST_PAUSE};
 use super::item::{Item, Undecodable};
 use super::pulse::Pulse;
 use super::source::{Server, Source};
-use trellis_gang::key::Key;
 
 /// Longest watch call: load balancers cut connections at 240 s.
 const WATCH_SECONDS: u32 = 200;

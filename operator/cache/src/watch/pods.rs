@@ -5,13 +5,12 @@ use std::sync::Arc;
 
 use parking_lot::RwLock;
 use tracing::warn;
+use trellis_gang::key::Key;
+use trellis_gang::observed::pod_view::PodView;
+use trellis_gang::observed::{JudgedSpec, SlimPod};
 
 use super::store::version;
 use super::tombstones::Tombstones;
-use trellis_gang::key::Key;
-use trellis_gang::observed::JudgedSpec;
-use trellis_gang::observed::SlimPod;
-use trellis_gang::observed::pod_view::PodView;
 
 /// Pods of one job, by name.
 pub type Pods = BTreeMap<String, PodView>;

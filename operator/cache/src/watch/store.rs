@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use kube::Resource;
 use parking_lot::RwLock;
+use trellis_gang::key::Key;
 
 use super::tombstones::Tombstones;
-use trellis_gang::key::Key;
 
 /// The newest known version of each object: from the watch, or from the answer to one of our own
 /// requests. So a reconciliation sees what the previous one wrote, however late the watch is.
@@ -147,9 +147,10 @@ pub(super) fn version<K: Resource>(object: &K) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use k8s_openapi::api::core::v1::ConfigMap;
     use kube::api::ObjectMeta;
+
+    use super::*;
 
     fn object(uid: &str, version: u64) -> ConfigMap {
         ConfigMap {

@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 use kube::Resource;
 use tracing::info;
 use trellis_api::external_secret::ExternalSecret;
-use trellis_compiler::CompiledJob;
-
-use super::Place;
 use trellis_cache::Cache;
+use trellis_compiler::CompiledJob;
 use trellis_dispatch::commands::{Commands, WriteError};
 use trellis_dispatch::is_there;
 use trellis_gang::Held;
 use trellis_gang::key::Key;
+
+use super::Place;
 
 /// Applies the job's ExternalSecrets and removes others of the job. Does nothing in a cluster
 /// without that kind; the readiness of the job's Secrets reports it.

@@ -3,14 +3,14 @@
 use serde::de::IgnoredAny;
 use trellis_api::job::TrainingJobStatus;
 use trellis_api::names;
-use trellis_compiler::CompiledJob;
-
-use super::Place;
-use crate::dereference::Surrounded;
 use trellis_cache::Cache;
+use trellis_compiler::CompiledJob;
 use trellis_dispatch::commands::WriteError;
 use trellis_gang::Held;
 use trellis_gang::key::Key;
+
+use super::Place;
+use crate::dereference::Surrounded;
 
 impl Place<'_> {
     /// The hostfile, if the framework has one.
@@ -82,8 +82,9 @@ fn was_there(status: Option<&TrainingJobStatus>, name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::json;
+
+    use super::*;
 
     #[test]
     fn a_key_is_there_if_it_was_made_or_is_said_to_be_there() {

@@ -15,13 +15,13 @@ use trellis_api::pod_group::PodGroupPhase;
 use trellis_api::{
     Enforcement, PodGroup, QuotaPolicy, Reason, RuntimeProfile, TrainingJob, TrainingQueue,
 };
+use trellis_dispatch::context::Context;
+use trellis_gang::fixtures::{policies, spec_with};
+use trellis_gang::observed::SlimNamespace;
 use trellis_policies::cedar::{Loader, ObjectKey, Policies, PolicyObject};
 
 use super::*;
 use crate::dereference;
-use trellis_dispatch::context::Context;
-use trellis_gang::fixtures::{policies, spec_with};
-use trellis_gang::observed::SlimNamespace;
 
 /// A context whose cache has the job "ns/j" and its inputs.
 struct Case {

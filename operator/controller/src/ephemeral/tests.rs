@@ -1,7 +1,8 @@
-use super::*;
 use serde_json::Value;
 use trellis_gang::fixtures::Shelf;
 use trellis_gang::observed::SlimPod;
+
+use super::*;
 
 const NOW: &str = "pod-now";
 

@@ -9,11 +9,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use tracing::{error, info, warn};
-use trellis_policies::cedar::{Loader, ObjectState, Part, Policies};
-
 use trellis_cache::policy::PolicySet;
 use trellis_cache::policy::pending::Scope;
 use trellis_dispatch::context::Context;
+use trellis_policies::cedar::{Loader, ObjectState, Part, Policies};
 
 /// Changes within this time are loaded together.
 const GATHER: Duration = Duration::from_millis(100);
@@ -143,8 +142,9 @@ fn report(before: Option<&Policies>, after: &Policies, scope: &Scope) {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use trellis_gang::key::Key;
+
+    use super::*;
 
     fn touch(set: &PolicySet, namespace: &str) {
         set.touch(&Key::new(namespace, "x"));

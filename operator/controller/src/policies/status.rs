@@ -14,8 +14,6 @@ use serde_json::{Value, json};
 use tracing::{debug, warn};
 use trellis_api::job_policy::JobPolicyStatus;
 use trellis_api::{ClusterJobPolicy, JobPolicy, Reason, names};
-use trellis_policies::cedar::{ObjectKey, ObjectState, ObjectVerdict, Policies};
-
 use trellis_cache::Cache;
 use trellis_cache::policy::violations::Told;
 use trellis_cache::watch::Undecodable;
@@ -23,6 +21,7 @@ use trellis_dispatch::commands::{Commands, WriteError};
 use trellis_gang::conditions::Said;
 use trellis_gang::key::Key;
 use trellis_gang::patch;
+use trellis_policies::cedar::{ObjectKey, ObjectState, ObjectVerdict, Policies};
 
 /// Time between two rounds.
 const EVERY: Duration = Duration::from_secs(2);

@@ -6,14 +6,14 @@ use std::time::Duration;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::json;
 use trellis_api::{ClusterJobPolicy, JobPolicy};
-use trellis_policies::cedar::{Loader, ObjectState, Policies, PolicyObject};
-
-use super::status::status;
-use super::*;
 use trellis_cache::policy::violations::Told;
 use trellis_cache::watch::{Sink, Undecodable};
 use trellis_dispatch::context::{Context, Watched};
 use trellis_gang::key::Key;
+use trellis_policies::cedar::{Loader, ObjectState, Policies, PolicyObject};
+
+use super::status::status;
+use super::*;
 
 const ALL: &str = "permit(principal, action, resource);";
 const NONE: &str = "forbid(principal, action, resource);";

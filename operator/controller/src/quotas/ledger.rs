@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 use trellis_api::quantity::Amount;
 use trellis_api::quota_ledger::{LedgerEntry, QuotaLedger, QuotaLedgerSpec};
 use trellis_api::{Quantity, QuotaPolicy};
-
 use trellis_cache::Cache;
 use trellis_cache::watch::Undecodable;
 use trellis_dispatch::commands::{Commands, WriteError};

@@ -15,20 +15,19 @@ use tracing::{debug, warn};
 use trellis_api::quantity::Amount;
 use trellis_api::quota_policy::{QuotaHolder, QuotaPolicyStatus, QuotaUse};
 use trellis_api::{Quantity, QuotaPolicy, Reason, names};
-use trellis_policies::quota::{LimitId, What};
-
-use super::ledger::{self, BURNT_EVERY};
 use trellis_cache::Cache;
 use trellis_cache::watch::Undecodable;
 use trellis_dispatch::Feed;
 use trellis_dispatch::commands::{Commands, WriteError};
 use trellis_dispatch::context::Context;
 use trellis_gang::conditions::Said;
-use trellis_gang::engine;
 use trellis_gang::key::Key;
-use trellis_gang::patch;
 use trellis_gang::quota::hours::HOUR;
 use trellis_gang::quota::{LimitsReport, base_units};
+use trellis_gang::{engine, patch};
+use trellis_policies::quota::{LimitId, What};
+
+use super::ledger::{self, BURNT_EVERY};
 
 /// Time between two rounds.
 const EVERY: Duration = Duration::from_secs(2);

@@ -107,8 +107,9 @@ fn is_denied(message: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use kube::core::Status;
+
+    use super::*;
 
     fn error(code: u16, message: &str) -> WriteError {
         let mut status = Status::failure(message, "");

@@ -10,9 +10,9 @@ use kube::runtime::events::{Event, Recorder, Reporter};
 use serde::de::IgnoredAny;
 use serde_json::json;
 use trellis_api::names;
+use trellis_gang::observed::BoundBy;
 
 use super::{Commands, WriteError};
-use trellis_gang::observed::BoundBy;
 
 impl Commands {
     /// Binds one incarnation of a pod to a node, and annotates it with `by`. If a version is given

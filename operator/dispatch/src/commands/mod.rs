@@ -20,12 +20,11 @@ use serde_json::value::RawValue;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
-
-use crate::Counts;
-use crate::leader::{Leadership, NotLeading};
-use crate::span;
 use trellis_cache::watch;
 use trellis_gang::epoch::Epoch;
+
+use crate::leader::{Leadership, NotLeading};
+use crate::{Counts, span};
 
 pub use error::WriteError;
 use limiter::{Limiter, Turn};
@@ -406,8 +405,9 @@ struct List {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use k8s_openapi::api::core::v1::{Node, Pod};
+
+    use super::*;
 
     #[test]
     fn a_path_tells_its_namespace() {

@@ -15,15 +15,14 @@ use tokio_util::sync::CancellationToken;
 use tracing::info;
 use trellis_api::pod_group::Plan;
 use trellis_api::{Reason, names};
-
-use super::{Committer, Outcome};
-use crate::commands::WriteError;
-use trellis_gang::Certificate;
-use trellis_gang::Run;
 use trellis_gang::admitted::Admitted;
 use trellis_gang::binding::{Mounts, Step, Stock, Stuck, choose, mounts};
 use trellis_gang::key::Key;
 use trellis_gang::observed::{BOUND_BY_CONTROLLER, SELECTED_NODE, SlimClaim, SlimVolume};
+use trellis_gang::{Certificate, Run};
+
+use super::{Committer, Outcome};
+use crate::commands::WriteError;
 
 /// Longest sleep without an event. Correctness does not depend on it.
 const LOOK: Duration = Duration::from_secs(1);

@@ -6,22 +6,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use futures::StreamExt;
-use futures::stream;
+use futures::{StreamExt, stream};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::ResourceExt;
 use kube::api::ListParams;
 use kube::core::{Selector, SelectorExt};
 use trellis_api::names;
 use trellis_api::pod_group::NominatedVictim;
-
-use super::Committer;
-use crate::commands::{Eviction, WriteError};
-use trellis_gang::engine;
-use trellis_gang::external;
 use trellis_gang::external::Unit;
 use trellis_gang::key::Key;
 use trellis_gang::observed::{ExternalPod, PodPhase, PodView, SlimCondition, SlimPod};
+use trellis_gang::{engine, external};
+
+use super::Committer;
+use crate::commands::{Eviction, WriteError};
 
 /// Dry runs of one nomination in flight at once.
 const TRIALS: usize = 32;
@@ -237,9 +235,10 @@ impl Budget {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::{Value, json};
     use trellis_api::pod_group::Because;
+
+    use super::*;
 
     fn budget(name: &str, selector: Value, allowed: i64) -> Budget {
         let budget: PodDisruptionBudget = serde_json::from_value(json!({

@@ -2,9 +2,9 @@
 //! could reach every pod, and the hostfile that it mounts.
 
 use trellis_api::{Reason, names};
+use trellis_gang::key::Key;
 
 use super::{Committer, Outcome, is_there};
-use trellis_gang::key::Key;
 
 impl Committer {
     /// Describes the first object that is missing or terminating. The controller creates it again.

@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use futures::StreamExt;
-use futures::stream;
+use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::Toleration;
 use k8s_openapi::jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
@@ -13,17 +12,16 @@ use trellis_api::job::TrainingJobStatus;
 use trellis_api::pod_group::Plan;
 use trellis_api::{Reason, names};
 use trellis_compiler::{CompiledGroup, PodPlacement, PodTemplate};
+use trellis_gang::admitted::Admitted;
+use trellis_gang::key::Key;
+use trellis_gang::observed::SlimPod;
+use trellis_gang::{Run, flavors, journal, request};
 use trellis_scheduler::Resources;
 
 use super::open::open_plan;
 use super::{Committer, Outcome, bind, is_owned};
 use crate::Feed;
 use crate::commands::WriteError;
-use trellis_gang::Run;
-use trellis_gang::admitted::Admitted;
-use trellis_gang::key::Key;
-use trellis_gang::observed::SlimPod;
-use trellis_gang::{flavors, journal, request};
 
 /// Creates of one gang in flight at once. The limiter bounds those of all gangs.
 const CREATES: usize = 32;
@@ -340,8 +338,9 @@ fn is_planned(pod: &SlimPod, run: &Run, plan: &Plan, member: Member<'_>) -> bool
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::json;
+
+    use super::*;
 
     #[test]
     fn a_pod_that_asks_for_more_than_was_counted_is_found() {

@@ -1,15 +1,14 @@
 //! Deletes pods, and applies the API server's answer to the cache at once.
 
-use futures::StreamExt;
-use futures::stream;
+use futures::{StreamExt, stream};
 use tracing::debug;
+use trellis_gang::keeper::Doomed;
+use trellis_gang::key::Key;
+use trellis_gang::observed::SlimPod;
 
 use super::{Committer, Outcome};
 use crate::Feed;
 use crate::commands::Deletion;
-use trellis_gang::keeper::Doomed;
-use trellis_gang::key::Key;
-use trellis_gang::observed::SlimPod;
 
 /// Deletes of one gang in flight at once.
 const DELETES: usize = 32;

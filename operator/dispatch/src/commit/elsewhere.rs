@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use trellis_api::names;
 use trellis_api::pod_group::Plan;
 use trellis_compiler::{PodPlacement, PodTemplate};
+use trellis_gang::key::Key;
 
 use super::Committer;
-use trellis_gang::key::Key;
 
 /// Other nodes that are tried.
 const TRIED: usize = 3;

@@ -1,13 +1,12 @@
 //! Evicts pods: a delete that a PodDisruptionBudget may postpone.
 
-use futures::StreamExt;
-use futures::stream;
+use futures::{StreamExt, stream};
 use tracing::{debug, info};
+use trellis_gang::keeper::Doomed;
+use trellis_gang::key::Key;
 
 use super::{Committer, Outcome};
 use crate::commands::Eviction;
-use trellis_gang::keeper::Doomed;
-use trellis_gang::key::Key;
 
 /// Evictions of one gang in flight at once.
 const EVICTIONS: usize = 32;

@@ -4,26 +4,24 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use futures::StreamExt;
-use futures::stream;
+use futures::{StreamExt, stream};
 use k8s_openapi::jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 use trellis_api::Reason;
 use trellis_api::pod_group::{NominatedVictim, Plan, PlannedPod};
+use trellis_gang::binding::Mounts;
+use trellis_gang::external::Unit;
+use trellis_gang::external::next::planned;
+use trellis_gang::external::plan::flavors_of;
+use trellis_gang::key::Key;
+use trellis_gang::observed::{BoundBy, ExternalPod, Flavors, JudgedSpec, SlimPod};
+use trellis_gang::{external, journal};
 
 use super::fresh::JudgedBy;
 use super::{Committer, Outcome};
 use crate::Feed;
 use crate::commands::WriteError;
-use trellis_gang::binding::Mounts;
-use trellis_gang::external;
-use trellis_gang::external::Unit;
-use trellis_gang::external::next::planned;
-use trellis_gang::external::plan::flavors_of;
-use trellis_gang::journal;
-use trellis_gang::key::Key;
-use trellis_gang::observed::{BoundBy, ExternalPod, Flavors, JudgedSpec, SlimPod};
 
 /// Bindings of one gang in flight at once.
 const BINDINGS: usize = 32;

@@ -7,15 +7,15 @@ use tokio_util::sync::CancellationToken;
 use tracing::info;
 use trellis_api::pod_group::Plan;
 use trellis_compiler::CompiledGroup;
-
-use super::create::Member;
-use super::{Committer, Outcome, bind};
-use crate::commands::WriteError;
 use trellis_gang::Run;
 use trellis_gang::admitted::Admitted;
 use trellis_gang::binding::Mounts;
 use trellis_gang::keeper::Vacancy;
 use trellis_gang::key::Key;
+
+use super::create::Member;
+use super::{Committer, Outcome, bind};
+use crate::commands::WriteError;
 
 /// How long the claims of a surplus pod may take to bind while other work for the gang waits. The
 /// next try finds them bound.

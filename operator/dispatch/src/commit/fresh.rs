@@ -5,11 +5,10 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use trellis_api::Reason;
+use trellis_gang::key::Key;
+use trellis_gang::{Certificate, Run};
 
 use super::{Committer, Outcome};
-use trellis_gang::Certificate;
-use trellis_gang::Run;
-use trellis_gang::key::Key;
 
 /// Wait after which a place that waits for policies says so.
 const PATIENCE: Duration = Duration::from_secs(1);

@@ -27,18 +27,16 @@ use kube::Resource;
 use tokio_util::sync::CancellationToken;
 use trellis_api::Reason;
 use trellis_api::pod_group::NominatedVictim;
+use trellis_gang::admitted::Admitted;
+use trellis_gang::flavors::Place;
+use trellis_gang::key::Key;
+use trellis_gang::namespace_quota::Ask;
+use trellis_gang::open_plans::{OpenPlan, OpenPlans};
+use trellis_gang::{Run, namespace_quota};
 
 use super::preflight::Preflight;
 use crate::commands::{Commands, WriteError};
 use crate::context::Context;
-use trellis_gang::Run;
-use trellis_gang::admitted::Admitted;
-use trellis_gang::flavors::Place;
-use trellis_gang::key::Key;
-use trellis_gang::namespace_quota;
-use trellis_gang::namespace_quota::Ask;
-use trellis_gang::open_plans::{OpenPlan, OpenPlans};
-
 use bind::Promises;
 pub use budgets::Kept;
 pub use external::{ExternalNomination, ExternalPlan};

@@ -7,14 +7,13 @@ use std::sync::Arc;
 use k8s_openapi::jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 use trellis_api::pod_group::NominatedVictim;
+use trellis_gang::admitted::Admitted;
+use trellis_gang::flavors::Place;
+use trellis_gang::key::Key;
+use trellis_gang::{Run, journal};
 
 use super::open::open_plan;
 use super::{Committer, Outcome, bind};
-use trellis_gang::Run;
-use trellis_gang::admitted::Admitted;
-use trellis_gang::flavors::Place;
-use trellis_gang::journal;
-use trellis_gang::key::Key;
 
 /// Place for a gang, with the victims that leave it first.
 #[derive(Clone, Debug, Default)]

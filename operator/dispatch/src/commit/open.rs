@@ -8,16 +8,14 @@ use tokio_util::sync::CancellationToken;
 use trellis_api::Reason;
 use trellis_api::pod_group::{Plan, PodGroupPhase};
 use trellis_compiler::PodPlacement;
+use trellis_gang::admitted::Admitted;
+use trellis_gang::flavors::Place;
+use trellis_gang::key::Key;
+use trellis_gang::open_plans::OpenPlan;
+use trellis_gang::{Run, flavors, journal};
 
 use super::{Committer, Outcome, bind};
 use crate::commands::WriteError;
-use trellis_gang::Run;
-use trellis_gang::admitted::Admitted;
-use trellis_gang::flavors;
-use trellis_gang::flavors::Place;
-use trellis_gang::journal;
-use trellis_gang::key::Key;
-use trellis_gang::open_plans::OpenPlan;
 
 impl Committer {
     /// Runs preflight and writes the journal: after this the plan is durable. Also returns what was

@@ -1,8 +1,7 @@
 //! Writes to external pods why they have no node, as kube-scheduler does: in the condition
 //! PodScheduled, and as an event.
 
-use futures::StreamExt;
-use futures::stream;
+use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::jiff::{Timestamp, Unit};
 use kube::runtime::events::{Event, EventType};
@@ -10,11 +9,11 @@ use parking_lot::Mutex;
 use serde_json::json;
 use tracing::debug;
 use trellis_api::Reason;
+use trellis_gang::key::Key;
+use trellis_gang::observed::SlimPod;
 
 use super::Committer;
 use crate::commands::WriteError;
-use trellis_gang::key::Key;
-use trellis_gang::observed::SlimPod;
 
 /// Pods written to at once.
 const AT_ONCE: usize = 8;

@@ -7,12 +7,12 @@ use kube::Resource;
 use serde_json::{Value, json};
 use tracing::{info, warn};
 use trellis_api::names;
-
-use super::{Committer, Outcome};
-use crate::commands::WriteError;
 use trellis_gang::binding::is_given;
 use trellis_gang::key::Key;
 use trellis_gang::observed::{BOUND_BY_CONTROLLER, SELECTED_NODE, SlimClaim, SlimVolume};
+
+use super::{Committer, Outcome};
+use crate::commands::WriteError;
 
 impl Committer {
     /// Takes back what the plan of that hash gave to claims of the job. A bound claim stays bound.

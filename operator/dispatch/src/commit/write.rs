@@ -11,12 +11,11 @@ use serde_json::json;
 use tracing::warn;
 use trellis_api::pod_group::PodGroupStatus;
 use trellis_api::{PodGroup, names};
+use trellis_gang::key::Key;
+use trellis_gang::{external, patch};
 
 use super::{Committer, Outcome, is_owned};
 use crate::commands::{Commands, WriteError};
-use trellis_gang::external;
-use trellis_gang::key::Key;
-use trellis_gang::patch;
 
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(4);
@@ -168,11 +167,12 @@ async fn write_status(
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
     use k8s_openapi::jiff::Timestamp;
     use trellis_api::PodGroupSpec;
     use trellis_api::pod_group::PodGroupPhase;
+
+    use super::*;
 
     fn group(uid: &str, version: &str, phase: Option<PodGroupPhase>, nanos: i64) -> PodGroup {
         let mut group = PodGroup::new("j", PodGroupSpec::default());

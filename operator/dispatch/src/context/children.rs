@@ -5,13 +5,13 @@ use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
 
 use trellis_api::{PodGroup, names};
-
-use super::Watched;
-use crate::Feed;
 use trellis_cache::watch::{Change, Sink, Undecodable};
 use trellis_gang::external;
 use trellis_gang::key::Key;
 use trellis_gang::observed::{ExternalPod, SlimConfigMap, SlimNetworkPolicy, SlimPod};
+
+use super::Watched;
+use crate::Feed;
 
 /// How long changes of starting pods are collected before their job is reconciled.
 const GATHER: Duration = Duration::from_millis(50);

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use trellis_api::names;
-
-use super::{Context, Watched};
-use crate::Feed;
 use trellis_cache::watch::Sink;
 use trellis_gang::key::Key;
 use trellis_gang::observed::{SlimDaemonSet, SlimNode};
+
+use super::{Context, Watched};
+use crate::Feed;
 
 impl Context {
     /// Updates an own node after DaemonSet pods on it have come or gone.

@@ -1,10 +1,11 @@
 //! DeviceClasses, as the watch shows them.
 
-use super::Watched;
-use crate::Feed;
 use trellis_cache::watch::Sink;
 use trellis_gang::key::Key;
 use trellis_gang::observed::SlimDeviceClass;
+
+use super::Watched;
+use crate::Feed;
 
 impl Sink<SlimDeviceClass> for Watched {
     /// A cluster without dynamic resource allocation has none.

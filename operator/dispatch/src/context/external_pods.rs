@@ -1,11 +1,12 @@
 //! Finds external pods whose requests depend on an object that has changed.
 
-use super::Context;
-use crate::Feed;
 use trellis_gang::external;
 use trellis_gang::external::asks;
 use trellis_gang::key::Key;
 use trellis_gang::observed::ExternalPod;
+
+use super::Context;
+use crate::Feed;
 
 impl Context {
     /// Looks again at the pending external pods in these namespaces, because something that their

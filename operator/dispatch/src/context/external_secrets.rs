@@ -6,11 +6,11 @@ use std::sync::atomic::Ordering;
 use kube::Resource;
 use trellis_api::job::JobSecret;
 use trellis_api::owner;
-
-use super::Watched;
 use trellis_cache::watch::{Sink, Undecodable};
 use trellis_gang::key::Key;
 use trellis_gang::observed::SlimExternalSecret;
+
+use super::Watched;
 
 /// The job that owns the ExternalSecret.
 fn job_of(key: &Key, object: &SlimExternalSecret) -> Option<Key> {

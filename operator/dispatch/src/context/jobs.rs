@@ -1,10 +1,10 @@
 //! TrainingJobs, as the watch shows them.
 
 use trellis_api::TrainingJob;
-
-use super::Watched;
 use trellis_cache::watch::{Sink, Undecodable};
 use trellis_gang::key::Key;
+
+use super::Watched;
 
 impl Sink<TrainingJob> for Watched {
     fn apply(&self, key: Key, object: TrainingJob) {

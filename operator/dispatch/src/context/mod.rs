@@ -22,16 +22,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use kube::Resource;
 use parking_lot::RwLock;
 use trellis_api::TrainingJob;
-
-use crate::Counts;
-use crate::WorkQueue;
-use crate::turns::Turns;
-use crate::{Feed, Heard, Tell};
 use trellis_cache::watch::Pulse;
 use trellis_cache::{Cache, WATCHES};
 use trellis_gang::key::Key;
 use trellis_gang::observed::Unhealthy;
 use trellis_gang::{Certificate, external};
+
+use crate::turns::Turns;
+use crate::{Counts, Feed, Heard, Tell, WorkQueue};
 
 /// State that all tasks of the operator share.
 #[derive(Debug)]

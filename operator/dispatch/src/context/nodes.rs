@@ -3,15 +3,14 @@
 use std::sync::Arc;
 
 use tokio::time::Instant;
-
 use tracing::{info, warn};
 use trellis_api::Reason;
-
-use super::{Context, Watched};
-use crate::Feed;
 use trellis_cache::watch::{Sink, Undecodable};
 use trellis_gang::key::Key;
 use trellis_gang::observed::{SlimNode, Turned, Zone};
+
+use super::{Context, Watched};
+use crate::Feed;
 
 impl Context {
     /// Has the jobs on a node reconciled whenever its health changes, by a watch event or because a

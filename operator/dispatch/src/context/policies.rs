@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, HashSet};
 
 use kube::Resource;
 use trellis_api::{ClusterJobPolicy, JobPolicy, QuotaLedger, QuotaPolicy};
-use trellis_policies::cedar::Policies;
-
-use super::{Context, Watched};
 use trellis_cache::policy::object_key;
 use trellis_cache::watch::{Sink, Store, Undecodable};
 use trellis_gang::key::Key;
 use trellis_gang::quota::read_ledger;
+use trellis_policies::cedar::Policies;
+
+use super::{Context, Watched};
 
 impl Context {
     /// Reconciles the jobs whose policies have changed.

@@ -2,11 +2,11 @@
 
 use trellis_api::runtime_profile::RuntimeProfileStatus;
 use trellis_api::{RuntimeProfile, TrainingJob};
-
-use super::Watched;
 use trellis_cache::watch::{Sink, Undecodable};
 use trellis_gang::key::Key;
 use trellis_gang::lookup::KnownProfile;
+
+use super::Watched;
 
 impl Watched {
     /// Reconciles the jobs that name the profile, and those that name none: it may be, or have

@@ -3,12 +3,12 @@
 
 use kube::Resource;
 use tracing::{error, info, warn};
-
-use super::{Context, Watched};
 use trellis_cache::policy::Since;
 use trellis_cache::watch::Sink;
 use trellis_gang::key::Key;
 use trellis_gang::observed::SlimAdmission;
+
+use super::{Context, Watched};
 
 impl Context {
     /// Logs whether requesters are known.

@@ -4,11 +4,11 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-
-use super::{Context, Watched};
 use trellis_cache::watch::Sink;
 use trellis_gang::key::Key;
 use trellis_gang::observed::{SlimClaim, SlimStorageClass, SlimVolume};
+
+use super::{Context, Watched};
 
 impl Context {
     /// Applies the answer to a write of a claim.

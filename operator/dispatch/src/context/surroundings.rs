@@ -6,14 +6,14 @@ use std::collections::HashSet;
 use k8s_openapi::api::core::v1::ResourceQuota;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use trellis_api::{ResourceFlavor, Topology, TrainingJob, TrainingQueue};
-use trellis_policies::quota::QueueQuota;
-
-use super::Watched;
-use crate::Feed;
 use trellis_cache::watch::{Sink, Undecodable};
 use trellis_gang::key::Key;
 use trellis_gang::lookup;
 use trellis_gang::observed::{SlimNamespace, SlimService};
+use trellis_policies::quota::QueueQuota;
+
+use super::Watched;
+use crate::Feed;
 
 fn is_in(job: &TrainingJob, namespace: &str) -> bool {
     job.metadata.namespace.as_deref() == Some(namespace)

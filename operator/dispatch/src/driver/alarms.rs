@@ -3,7 +3,6 @@
 use std::collections::{BTreeSet, HashMap};
 
 use tokio::time::Instant;
-
 use trellis_gang::key::Key;
 
 /// One time per job: the earliest that was requested.
@@ -50,8 +49,9 @@ impl Alarms {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::time::Duration;
+
+    use super::*;
 
     #[test]
     fn the_earliest_time_counts_and_is_taken_once() {

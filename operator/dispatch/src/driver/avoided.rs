@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tokio::time::Instant;
-
 use trellis_gang::avoid_for;
 
 #[derive(Debug, Default)]

@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use tracing::{error, info};
 use trellis_api::Reason;
+use trellis_gang::key::Key;
+use trellis_gang::{Certificate, engine, external};
 
 use super::{Driver, Inside};
-use trellis_gang::Certificate;
-use trellis_gang::key::Key;
-use trellis_gang::{engine, external};
 
 /// How often a broken watch is checked.
 pub(super) const LOOK: Duration = Duration::from_secs(1);

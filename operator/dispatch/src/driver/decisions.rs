@@ -3,16 +3,13 @@
 use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 use trellis_api::pod_group::PodGroupPhase;
+use trellis_gang::flavors::Place;
+use trellis_gang::key::Key;
+use trellis_gang::{Certificate, allocation, engine, external, journal, quota, volumes};
 use trellis_scheduler::{Certificate as Refusal, Decision, GangId, Placement, WaitReason};
 
 use super::{Driver, Gang, Inside};
-use crate::Feed;
-use crate::span;
-use trellis_gang::Certificate;
-use trellis_gang::flavors::Place;
-use trellis_gang::key::Key;
-use trellis_gang::quota;
-use trellis_gang::{allocation, engine, external, journal, volumes};
+use crate::{Feed, span};
 
 impl Driver {
     /// Lets the engine decide, and starts what it decided.

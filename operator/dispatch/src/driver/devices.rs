@@ -1,9 +1,9 @@
 //! Devices that no node advertises but a DeviceClass offers.
 
+use trellis_gang::engine;
 use trellis_scheduler::WaitReason;
 
 use super::{Driver, Inside};
-use trellis_gang::engine;
 
 impl Driver {
     /// Explains again why gangs without a matching node wait. The engine does not, because it does

@@ -5,12 +5,11 @@ use tokio::time::Instant;
 use tracing::{debug, info};
 use trellis_api::Reason;
 use trellis_api::pod_group::{PodGroupPhase, PodGroupStatus};
+use trellis_gang::key::Key;
+use trellis_gang::{Certificate, external, journal};
 
 use super::Driver;
 use crate::commit::Outcome;
-use trellis_gang::Certificate;
-use trellis_gang::key::Key;
-use trellis_gang::{external, journal};
 
 /// How often in a row a place is given up because admission changed the pods. Pods that get another
 /// flavor are other pods, and admission may change each of them so that the next place has the

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use trellis_api::pod_group::PodGroupPhase;
+use trellis_gang::key::Key;
+use trellis_gang::{Wish, engine};
 use trellis_scheduler::{FlavorName, NodeName, PodKey, QueueName, TopologyName};
 
 use super::Driver;
 use super::avoided::Avoided;
 use crate::{Feed, QueueReport, TotalsReport};
-use trellis_gang::key::Key;
-use trellis_gang::{Wish, engine};
 
 impl Driver {
     pub(super) fn hear(&mut self, feed: Feed, touched: &mut BTreeSet<Key>) {

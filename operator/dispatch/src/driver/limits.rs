@@ -10,15 +10,14 @@ use tokio::time::Instant;
 use tracing::error;
 use trellis_api::pod_group::Plan;
 use trellis_api::quantity::Amount;
+use trellis_gang::key::Key;
+use trellis_gang::quota::{JobLimits, LimitsReport, base_units, limit_of, name};
+use trellis_gang::{engine, external, quota};
 use trellis_policies::quota::{Draw as Drawing, Held, Holding, LimitId, What, recount};
 use trellis_scheduler::{Draw, FlavorName, LimitName, ResourceName};
 
 use super::{Driver, Gang, Inside};
 use crate::Feed;
-use trellis_gang::key::Key;
-use trellis_gang::quota;
-use trellis_gang::quota::{JobLimits, LimitsReport, base_units, limit_of, name};
-use trellis_gang::{engine, external};
 
 /// How long a limit's account must be wrong before it is reported.
 const WRONG_FOR: Duration = Duration::from_secs(10);

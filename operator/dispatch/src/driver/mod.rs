@@ -34,6 +34,13 @@ use k8s_openapi::jiff::Timestamp;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tracing::warn;
+use trellis_gang::admitted::Admitted;
+use trellis_gang::deletions::Deletions;
+use trellis_gang::flavors::Flavors;
+use trellis_gang::key::Key;
+use trellis_gang::namespace_quota::Ask;
+use trellis_gang::quota::{Hours, JobLimits};
+use trellis_gang::{Run, Wish, engine};
 use trellis_policies::quota::LimitId;
 use trellis_scheduler::{Engine, LimitName, Predictor, QueueName, Snapshot};
 
@@ -47,14 +54,6 @@ use pause::Pause;
 use renewal::Renewal;
 use surplus::Surplus;
 use task::Task;
-use trellis_gang::admitted::Admitted;
-use trellis_gang::deletions::Deletions;
-use trellis_gang::engine;
-use trellis_gang::flavors::Flavors;
-use trellis_gang::key::Key;
-use trellis_gang::namespace_quota::Ask;
-use trellis_gang::quota::{Hours, JobLimits};
-use trellis_gang::{Run, Wish};
 use victims::Leaving;
 
 /// Longest wait at the start for the controller's wishes for placed jobs.

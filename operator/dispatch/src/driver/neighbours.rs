@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use trellis_scheduler::LabelDomain;
-
-use super::{Driver, Inside};
 use trellis_gang::key::Key;
 use trellis_gang::neighbours::Neighbour;
 use trellis_gang::observed::Repulsion;
+use trellis_scheduler::LabelDomain;
+
+use super::{Driver, Inside};
 
 impl Driver {
     /// Topology domains from which each group of a gang is kept out.

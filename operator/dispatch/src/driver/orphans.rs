@@ -13,15 +13,14 @@ use std::collections::BTreeMap;
 
 use tokio::time::Instant;
 use tracing::info;
-
-use super::Driver;
-use super::steps::waits_for_lost_nodes;
-use trellis_cache::Cache;
-use trellis_cache::Seen;
+use trellis_cache::{Cache, Seen};
 use trellis_gang::deletions::Deletions;
 use trellis_gang::keeper::Doomed;
 use trellis_gang::key::Key;
 use trellis_gang::observed::PodView;
+
+use super::Driver;
+use super::steps::waits_for_lost_nodes;
 
 /// Pods of one job that is gone.
 #[derive(Debug, Default)]

@@ -8,13 +8,13 @@ use tokio::time::Instant;
 use trellis_api::job::{TrainingJobStatus, indexes};
 use trellis_api::pod_group::{Plan, PodGroupPhase, PodGroupStatus};
 use trellis_api::{PodGroup, Reason, names};
-use trellis_scheduler::{Gang, NodeName, Placement};
-
-use super::{Driver, Inside};
 use trellis_cache::policy::Guard;
 use trellis_gang::key::Key;
 use trellis_gang::observed::PodPhase;
 use trellis_gang::{Wish, engine, external, journal};
+use trellis_scheduler::{Gang, NodeName, Placement};
+
+use super::{Driver, Inside};
 
 /// How long a gang that restarts keeps its nodes.
 const KEPT_FOR: SignedDuration = SignedDuration::from_secs(120);
@@ -287,8 +287,9 @@ fn is_same(one: &Placement, other: &Placement) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use trellis_scheduler::{GroupName, NodeName};
+
+    use super::*;
 
     #[test]
     fn a_place_is_the_same_by_its_groups_and_their_runs() {

@@ -7,11 +7,10 @@ use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
+use trellis_gang::key::Key;
+use trellis_gang::{Certificate, engine};
 
 use super::Driver;
-use trellis_gang::Certificate;
-use trellis_gang::engine;
-use trellis_gang::key::Key;
 
 /// How often messages are renewed.
 const EVERY: Duration = Duration::from_secs(10);
@@ -90,11 +89,12 @@ impl Driver {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use trellis_api::Reason;
     use trellis_scheduler::{
         Gang, GroupName, Node, NodeName, Queue, QueueName, Resources, TaskGroup,
     };
+
+    use super::*;
 
     fn waiting(jobs: usize) -> BTreeMap<Key, Certificate> {
         let certificate = Certificate::waits(Reason::InsufficientCapacity, "2 are free".into());

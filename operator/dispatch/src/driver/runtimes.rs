@@ -7,10 +7,10 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use trellis_api::job::{JobPhase, TrainingJobStatus};
+use trellis_gang::key::Key;
 use trellis_scheduler::{Gang, QueueName};
 
 use super::{Driver, Inside};
-use trellis_gang::key::Key;
 
 impl Driver {
     /// Learns the run time of a job that has ended. If the queue's prediction changes, the gangs
@@ -66,8 +66,9 @@ fn ran(status: &TrainingJobStatus) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::json;
+
+    use super::*;
 
     #[test]
     fn a_complete_job_tells_how_long_its_last_attempt_ran() {

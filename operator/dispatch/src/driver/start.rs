@@ -3,14 +3,14 @@
 use kube::Resource;
 use tracing::{info, warn};
 use trellis_api::pod_group::{PodGroupPhase, PodGroupStatus};
-
-use super::Driver;
-use super::victims::holds;
-use crate::commit::is_owned;
 use trellis_cache::Seen;
 use trellis_gang::epoch::Epoch;
 use trellis_gang::external;
 use trellis_gang::key::Key;
+
+use super::Driver;
+use super::victims::holds;
+use crate::commit::is_owned;
 
 /// The highest epoch that a Lease can have: `leaseTransitions` is an i32.
 const HIGHEST: i64 = i32::MAX as i64;

@@ -11,21 +11,17 @@ use tracing::{Instrument as _, debug};
 use trellis_api::job::{LostNode, TrainingJobSpec, TrainingJobStatus};
 use trellis_api::pod_group::{Plan, PodGroupPhase, PodGroupStatus};
 use trellis_api::{PodGroup, Reason};
+use trellis_gang::journal::Author;
+use trellis_gang::keeper::{Doomed, Step, Vacancy};
+use trellis_gang::key::Key;
+use trellis_gang::observed::PodView;
+use trellis_gang::{Certificate, Run, engine, external, journal, keeper};
 
 use super::task::Task;
 use super::victims::Leaving;
 use super::{Driver, Inside};
-use crate::Feed;
 use crate::commit::Outcome;
-use crate::is_owned;
-use crate::span;
-use trellis_gang::Certificate;
-use trellis_gang::journal::Author;
-use trellis_gang::keeper;
-use trellis_gang::keeper::{Doomed, Step, Vacancy};
-use trellis_gang::key::Key;
-use trellis_gang::observed::PodView;
-use trellis_gang::{Run, engine, external, journal};
+use crate::{Feed, is_owned, span};
 
 impl Driver {
     /// Uid of the current job of that name.

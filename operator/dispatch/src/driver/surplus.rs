@@ -9,19 +9,16 @@ use tokio::time::Instant;
 use trellis_api::Reason;
 use trellis_api::job::FinishedPods;
 use trellis_api::pod_group::{Plan, PodGroupStatus};
-use trellis_scheduler::{Draw, GangId, NodeName, Placement};
-
-use super::{Driver, Gang};
-use trellis_gang::Certificate;
-use trellis_gang::Run;
-use trellis_gang::engine;
 use trellis_gang::engine::Member;
 use trellis_gang::flavors::Place;
 use trellis_gang::keeper::{Dismissed, Vacancy};
 use trellis_gang::key::Key;
 use trellis_gang::observed::{PodPhase, PodView};
-use trellis_gang::surplus;
 use trellis_gang::surplus::{AT_ONCE, GROWS_EVERY, Seat};
+use trellis_gang::{Certificate, Run, engine, surplus};
+use trellis_scheduler::{Draw, GangId, NodeName, Placement};
+
+use super::{Driver, Gang};
 
 /// How long no place is sought for a pod that could not be created.
 const REFUSED_FOR: Duration = Duration::from_secs(60);

@@ -4,13 +4,12 @@ use std::collections::BTreeMap;
 
 use tokio::time::Instant;
 use trellis_api::pod_group::{Assignment, Plan};
+use trellis_gang::engine::Member;
+use trellis_gang::key::Key;
+use trellis_gang::{Run, engine};
 use trellis_scheduler::{Gang, NodeName};
 
 use super::Driver;
-use trellis_gang::Run;
-use trellis_gang::engine;
-use trellis_gang::engine::Member;
-use trellis_gang::key::Key;
 
 impl Driver {
     /// The engine's form of a surplus pod.

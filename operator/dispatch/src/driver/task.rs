@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
-
 use trellis_gang::{Run, Wish};
 
 /// The writes in flight for one gang. A gang has one task at a time, for one incarnation of its
@@ -35,9 +34,10 @@ impl Task {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::json;
     use trellis_gang::fixtures::{run, run_with};
+
+    use super::*;
 
     #[test]
     fn a_task_is_wanted_for_its_own_attempt_of_its_own_job() {

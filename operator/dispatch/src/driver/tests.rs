@@ -1,15 +1,15 @@
 use kube::Client;
 use trellis_api::{PodGroup, TrainingJob, TrainingQueue};
+use trellis_cache::watch::Sink;
+use trellis_gang::fixtures::run;
+use trellis_gang::observed::{SlimNode, SlimPod};
+use trellis_gang::open_plans::OpenPlan;
 
 use super::*;
 use crate::Feed;
 use crate::commands::Commands;
 use crate::context::{Context, Watched};
 use crate::leader::Leadership;
-use trellis_cache::watch::Sink;
-use trellis_gang::fixtures::run;
-use trellis_gang::observed::{SlimNode, SlimPod};
-use trellis_gang::open_plans::OpenPlan;
 
 /// A driver whose API server does not answer.
 pub(super) fn driver() -> Driver {
@@ -101,10 +101,11 @@ async fn while_a_watch_stays_broken_nothing_is_decided_and_who_waits_says_so() {
 /// Allowed a moment ago; the policies have changed before its place is written down.
 #[tokio::test]
 async fn what_other_policies_allowed_is_not_placed() {
-    use crate::commit::Outcome;
     use trellis_gang::fixtures::policies;
     use trellis_gang::flavors::Place;
     use trellis_policies::cedar::Loader;
+
+    use crate::commit::Outcome;
 
     let driver = driver();
     let context = driver.committer.context().clone();

@@ -13,13 +13,13 @@ use trellis_api::pod_group::{
     Because, MOST_VICTIMS, NominatedVictim, PodGroupPhase, PodGroupStatus,
 };
 use trellis_api::{PodGroup, Reason};
+use trellis_gang::flavors::Place;
+use trellis_gang::key::Key;
+use trellis_gang::{engine, external, journal};
 use trellis_scheduler::Victim;
 
 use super::{Driver, Inside};
 use crate::commit::Nomination;
-use trellis_gang::flavors::Place;
-use trellis_gang::key::Key;
-use trellis_gang::{engine, external, journal};
 
 /// How long a gang is no victim after its disruption budget, or the state of the caches, forbade
 /// it.
@@ -355,9 +355,10 @@ fn told_to_leave(by: &Key, group: &PodGroup, because: Because) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use trellis_api::PodGroupSpec;
     use trellis_api::pod_group::Plan;
+
+    use super::*;
 
     fn journal(phase: PodGroupPhase, plan: &str) -> PodGroupStatus {
         PodGroupStatus {

@@ -1,9 +1,9 @@
 use std::time::Duration;
 
 use tokio::time::timeout;
+use trellis_gang::fixtures::run;
 
 use super::*;
-use trellis_gang::fixtures::run;
 
 fn pod(name: &str, node: &str) -> Feed {
     Feed::Pod {

@@ -4,18 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use trellis_api::Reason;
 use trellis_api::pod_group::PlannedPod;
-use trellis_scheduler::Constraints;
-
-use crate::find_asks::Member;
 use trellis_cache::Cache;
-use trellis_gang::Certificate;
 use trellis_gang::claims::of_claim;
-use trellis_gang::constraints;
 use trellis_gang::external::asks::{Alike, claims};
 use trellis_gang::external::own_claims;
 use trellis_gang::key::Key;
 use trellis_gang::observed::Repelled;
 use trellis_gang::volumes::Mounted;
+use trellis_gang::{Certificate, constraints};
+use trellis_scheduler::Constraints;
+
+use crate::find_asks::Member;
 
 /// Most different requests in one gang: each is placed separately.
 const MOST_KINDS: usize = 256;

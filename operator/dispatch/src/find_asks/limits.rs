@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 
 use trellis_api::Reason;
-use trellis_policies::cedar::PodsAsking;
-use trellis_policies::quota::Asking;
-
 use trellis_cache::Cache;
 use trellis_gang::Certificate;
 use trellis_gang::external::total::{Accounts, Total};
 use trellis_gang::key::Key;
 use trellis_gang::quota::JobLimits;
+use trellis_policies::cedar::PodsAsking;
+use trellis_policies::quota::Asking;
 
 /// The limits that placed pods draw on, by their namespace, queue and accounts. None: the watch has
 /// not shown the namespace.

@@ -12,18 +12,17 @@ use k8s_openapi::api::scheduling::v1::PriorityClass;
 use trellis_api::pod_group::Plan;
 use trellis_api::rules::MAX_IMAGE;
 use trellis_api::{PodGroup, Reason};
+use trellis_cache::Cache;
+use trellis_gang::external::asks::Asks;
+use trellis_gang::external::total::Total;
+use trellis_gang::key::Key;
+use trellis_gang::observed::ExternalPod;
+use trellis_gang::{Certificate, journal, lookup, unsupported};
 use trellis_policies::cedar::{AuthorizedPods, NotAuthorized, PodsAsking, PodsQuestion};
 
 use crate::find_asks::alike::alike;
 use crate::find_asks::limits::limits;
 use crate::find_asks::queue::queue;
-use trellis_cache::Cache;
-use trellis_gang::external::asks::Asks;
-use trellis_gang::external::total::Total;
-use trellis_gang::key::Key;
-use trellis_gang::lookup;
-use trellis_gang::observed::ExternalPod;
-use trellis_gang::{Certificate, journal, unsupported};
 
 /// A pod with its spec.
 pub(super) struct Member<'a> {

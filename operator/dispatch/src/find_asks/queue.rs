@@ -4,13 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use trellis_api::{Reason, TrainingQueue, names};
+use trellis_cache::Cache;
+use trellis_gang::key::Key;
+use trellis_gang::observed::ExternalPod;
+use trellis_gang::{Certificate, lookup};
 
 use crate::find_asks::As;
-use trellis_cache::Cache;
-use trellis_gang::Certificate;
-use trellis_gang::key::Key;
-use trellis_gang::lookup;
-use trellis_gang::observed::ExternalPod;
 
 /// Pods with their names.
 type Pods = [(String, Arc<ExternalPod>)];

@@ -299,8 +299,9 @@ impl Candidate {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use trellis_gang::epoch::Epoch;
+
+    use super::*;
 
     #[test]
     fn a_candidate_looks_again_when_the_lease_may_be_over() {

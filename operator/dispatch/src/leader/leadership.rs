@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
+use trellis_gang::epoch::Epoch;
 
 use super::{NotLeading, epoch_of};
-use trellis_gang::epoch::Epoch;
 
 /// Longest wait for the answer to a write. Under a shorter lease a write waits no longer than the
 /// lease.

@@ -81,8 +81,9 @@ fn is_free(volume: &SlimVolume, claim: &SlimClaim) -> bool {
 mod tests {
     use std::sync::Arc;
 
-    use super::*;
     use serde_json::{Value, json};
+
+    use super::*;
 
     fn claim(spec: Value) -> SlimClaim {
         let mut all = json!({"storageClassName": "local", "accessModes": ["ReadWriteOnce"],

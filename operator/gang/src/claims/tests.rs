@@ -1,6 +1,7 @@
+use serde_json::{Value, json};
+
 use super::*;
 use crate::fixtures::Shelf;
-use serde_json::{Value, json};
 
 fn job(claims: &[&[&str]]) -> TrainingJobSpec {
     let group = |claims: &&[&str]| {

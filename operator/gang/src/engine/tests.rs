@@ -1,12 +1,13 @@
-use super::*;
-use crate::fixtures::{run, run_with};
-use crate::flavors::{Flavors, Place};
-use crate::journal;
 use serde_json::{Value, json};
 use trellis_scheduler::{
     BorrowWithin, GroupFlavors, Placement, Preemption, Reclaim, Stop, TolerationOperator,
     WithinQueue,
 };
+
+use super::*;
+use crate::fixtures::{run, run_with};
+use crate::flavors::{Flavors, Place};
+use crate::journal;
 
 /// The gang of the job "team-a/llm" with these additional spec fields, from the job and from its
 /// PodGroup.

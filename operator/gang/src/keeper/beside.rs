@@ -8,9 +8,8 @@ use trellis_api::job::AwaitedByPod;
 use trellis_api::pod_group::Plan;
 
 use super::{Gang, Step, journal};
-use crate::Run;
 use crate::observed::PodView;
-use crate::surplus;
+use crate::{Run, surplus};
 
 /// A missing pod of an attempt whose other pods exist.
 #[derive(Clone, Debug, PartialEq)]

@@ -5,8 +5,7 @@ use trellis_api::Reason;
 use trellis_api::job::JobPhase;
 
 use super::{Evaluation, Expired, Next, after};
-use crate::Certificate;
-use crate::made_at;
+use crate::{Certificate, made_at};
 
 /// Time after which a gang that is still being committed shows in the status. When many gangs are
 /// committed at once, the writes that close their journals wait for the pods of other gangs

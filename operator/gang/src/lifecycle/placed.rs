@@ -13,10 +13,9 @@ use super::excluded::forget_refusals;
 use super::finished::Finished;
 use super::recovered::Recovery;
 use super::{Ailing, Evaluation, Named, Next, Standing, after};
-use crate::failure;
 use crate::failure::{Diagnosis, Fault};
 use crate::observed::PodView;
-use crate::{Attempt, Wish};
+use crate::{Attempt, Wish, failure};
 
 /// Number of nodes that a message names.
 const NAMED: usize = 8;

@@ -11,8 +11,7 @@ use super::failed::{Cost, backoff};
 use super::{Evaluation, Next, after, seconds_between};
 use crate::failure::{Blame, Fault};
 use crate::observed::PodView;
-use crate::plan_members;
-use crate::rules;
+use crate::{plan_members, rules};
 
 /// Seconds before a failed pod outside the gang is created again. It costs the job nothing, so the
 /// pause must prevent a busy loop.

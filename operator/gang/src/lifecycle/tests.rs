@@ -27,11 +27,8 @@ use trellis_api::job::{AwaitedPods, JobPhase, TrainingJobSpec, TrainingJobStatus
 use trellis_api::pod_group::{Assignment, Plan, PodGroupPhase, PodGroupStatus};
 
 use super::{Expired, Next, Observed, Standing, next};
-use crate::Certificate;
-use crate::Held;
-use crate::PLAN_TIME;
 use crate::observed::{Leave, PodPhase, PodView};
-use crate::{Attempt, Wish};
+use crate::{Attempt, Certificate, Held, PLAN_TIME, Wish};
 
 const UID: &str = "job-uid";
 

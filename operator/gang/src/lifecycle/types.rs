@@ -6,10 +6,8 @@ use k8s_openapi::jiff::Timestamp;
 use trellis_api::job::{TrainingJobSpec, TrainingJobStatus};
 use trellis_api::pod_group::PodGroupStatus;
 
-use crate::Certificate;
-use crate::Held;
 use crate::observed::{Leave, PodView};
-use crate::{Attempt, Wish};
+use crate::{Attempt, Certificate, Held, Wish};
 
 /// Result of checking the job's spec.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -42,8 +42,9 @@ pub fn placed_resources(plan: &Plan) -> QueueResources {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::{Value, json};
+
+    use super::*;
 
     fn queue(name: &str, parent: Option<&str>, per_gpu: Value) -> TrainingQueue {
         serde_json::from_value(json!({

@@ -137,8 +137,9 @@ fn is_across_namespaces(affinity: &Affinity) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::{Value, json};
+
+    use super::*;
 
     /// A stored pod with these spec fields.
     fn counted(spec: Value, quality: &str) -> Counted {

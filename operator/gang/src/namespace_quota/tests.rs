@@ -1,5 +1,6 @@
-use super::*;
 use serde_json::json;
+
+use super::*;
 
 fn named(name: &str, hard: serde_json::Value, used: serde_json::Value) -> ResourceQuota {
     let quota = json!({

@@ -165,8 +165,9 @@ fn place(pod: &SlimPod) -> Option<(Arc<str>, Arc<str>)> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::json;
+
+    use super::*;
 
     fn pod(set: &str, node: Option<&str>, phase: &str) -> SlimPod {
         serde_json::from_value(json!({

@@ -8,7 +8,6 @@ use std::fmt;
 use std::time::Duration;
 
 use tokio::time::Instant;
-
 use trellis_api::rules;
 
 use super::slim::SlimNode;

@@ -90,8 +90,9 @@ impl SlimExternalSecret {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::{Value, json};
+
+    use super::*;
 
     fn object(status: Value) -> SlimExternalSecret {
         serde_json::from_value(json!({

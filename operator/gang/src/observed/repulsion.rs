@@ -225,8 +225,9 @@ fn entry(pod: &SlimPod) -> Option<Entry> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::{Value, json};
+
+    use super::*;
 
     fn pod(node: &str, terms: Value) -> SlimPod {
         serde_json::from_value(json!({

@@ -148,9 +148,10 @@ impl Unhealthy {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use clap::Parser;
     use serde_json::{Value, json};
+
+    use super::*;
 
     #[derive(clap::Parser)]
     struct Program {

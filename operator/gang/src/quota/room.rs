@@ -1,11 +1,11 @@
 //! Checks whether the limits have room for a job before it is placed. Pure.
 
+use trellis_api::quota_policy::QuotaEnforcement;
 use trellis_policies::quota::{Draw, What};
 
 use super::hours::{HOUR, UNREADABLE, all_burnt};
 use super::{Asked, LimitsReport, base_units};
 use crate::engine;
-use trellis_api::quota_policy::QuotaEnforcement;
 
 /// Why a job with this demand and these limits is refused: the first limit that denies and has no
 /// room. None if there is room, or if that depends on the placement.

@@ -10,7 +10,6 @@ use k8s_openapi::api::authorization::v1::{
 use kube::api::PostParams;
 use kube::{Api, Client};
 use trellis_api::visibility;
-
 use trellis_dispatch::commands::WriteError;
 
 /// Right that a caller needs.

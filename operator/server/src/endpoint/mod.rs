@@ -34,19 +34,18 @@ use kube::Client;
 use serde::Deserialize;
 use tokio::sync::{Mutex, oneshot};
 use tokio_util::sync::CancellationToken;
-use trellis_scheduler::Snapshot;
-
-use crate::serve;
-use crate::serve::{Identity, Kept, Limits, Shown};
-use crate::telemetry;
-use crate::telemetry::Lead;
-use crate::webhook::Readiness;
-use access::Wants;
-use admission::{Admission, Turn};
-use told::Download;
 use trellis_dispatch::Feed;
 use trellis_dispatch::clients::Clients;
 use trellis_dispatch::context::Context;
+use trellis_scheduler::Snapshot;
+
+use crate::serve::{Identity, Kept, Limits, Shown};
+use crate::telemetry::Lead;
+use crate::webhook::Readiness;
+use crate::{serve, telemetry};
+use access::Wants;
+use admission::{Admission, Turn};
+use told::Download;
 use visibility::Looks;
 
 /// How long an answer is reused, so that frequent requests do not slow the engine.
@@ -244,12 +243,13 @@ impl Endpoint {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::telemetry::Leading;
     use parking_lot::RwLock;
     use trellis_dispatch::commands::Commands;
     use trellis_dispatch::leader::Leadership;
     use trellis_scheduler::Engine;
+
+    use super::*;
+    use crate::telemetry::Leading;
 
     fn turn() -> Turn {
         let turns = Arc::new(tokio::sync::Semaphore::new(1));

@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use trellis_api::Reason;
+use trellis_gang::observed::{SlimDeviceClass, SlimNode};
+use trellis_gang::{allocation, engine, external};
 use trellis_scheduler::{Engine, Forecast, Gang, GangId, Snapshot, StandingSnapshot, Time};
 
 use super::visibility::NOMINATED;
-use trellis_gang::observed::{SlimDeviceClass, SlimNode};
-use trellis_gang::{allocation, engine, external};
 
 /// All waiting jobs, in the order of their queues.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -145,13 +145,15 @@ fn time(time: Time) -> Option<Timestamp> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use jiff::ToSpan as _;
     use std::time::Duration;
+
+    use jiff::ToSpan as _;
     use trellis_scheduler::{
         BorrowWithin, GroupName, Node, NodeName, Preemption, Queue, QueueName, Reclaim, Resources,
         TaskGroup, WithinQueue,
     };
+
+    use super::*;
 
     const START: i64 = 1_800_000_000_000;
 

@@ -14,12 +14,12 @@ use axum::http::StatusCode;
 use axum::routing::get;
 use k8s_openapi::jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
+use trellis_cache::Cache;
 
 use super::{Lead, Leading};
 use crate::serve;
 use crate::serve::{Identity, Limits};
 use crate::webhook::Readiness;
-use trellis_cache::Cache;
 
 /// A kubelet probes every few seconds, each time with a new connection. If the network hides client
 /// addresses, all other clients may share its address. Then its probe must be answered before so
@@ -158,13 +158,14 @@ fn report(path: &str, checks: &[Check]) -> (bool, String) {
 mod tests {
     use std::sync::Arc;
 
-    use super::*;
-    use crate::serve::{Certificate, Tls};
     use kube::Client;
     use trellis_dispatch::commands::Commands;
     use trellis_dispatch::context::Context;
     use trellis_dispatch::leader::Leadership;
     use trellis_policies::cedar::Loader;
+
+    use super::*;
+    use crate::serve::{Certificate, Tls};
 
     fn leading(left: Duration) -> Leading {
         let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());

@@ -3,7 +3,6 @@
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer as _};
-
 use trellis_dispatch::traces;
 use trellis_dispatch::traces::Traces;
 

@@ -16,18 +16,17 @@ use prometheus_client::registry::Registry;
 use tokio::sync::oneshot;
 use trellis_api::TrainingJob;
 use trellis_api::job::JobPhase;
-
-use crate::serve::Identity;
-use crate::webhook::Readiness;
 use trellis_cache::Cache;
 use trellis_cache::policy::Guard;
-use trellis_dispatch::Feed;
 use trellis_dispatch::commands::Commands;
 use trellis_dispatch::context::Context;
 use trellis_dispatch::counts::{Labels, add};
-use trellis_dispatch::facts;
 use trellis_dispatch::facts::Fact;
+use trellis_dispatch::{Feed, facts};
 use trellis_gang::key::Key;
+
+use crate::serve::Identity;
+use crate::webhook::Readiness;
 
 /// Longest wait for the scheduler. After it, the scheduler's gauges are left out.
 const PATIENCE: Duration = Duration::from_secs(2);

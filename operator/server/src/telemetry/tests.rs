@@ -5,17 +5,16 @@ use kube::Client;
 use serde_json::{Value, json};
 use trellis_api::Reason;
 use trellis_api::job::JobPhase;
+use trellis_dispatch::commands::{Commands, WriteError};
+use trellis_dispatch::context::Context;
+use trellis_dispatch::leader::Leadership;
+use trellis_dispatch::{Feed, Heard, Looked, QueueReport, TotalsReport, markdown};
+use trellis_gang::key::Key;
 use trellis_scheduler::{FlavorName, QueueName, QueueStanding, ResourceName, StandingLine, Totals};
 
 use super::*;
 use crate::serve::{Certificate, Identity, Tls};
 use crate::webhook::Readiness;
-use trellis_dispatch::commands::{Commands, WriteError};
-use trellis_dispatch::context::Context;
-use trellis_dispatch::leader::Leadership;
-use trellis_dispatch::{Feed, Heard, QueueReport, TotalsReport};
-use trellis_dispatch::{Looked, markdown};
-use trellis_gang::key::Key;
 
 fn leading() -> (Leading, Heard) {
     let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());

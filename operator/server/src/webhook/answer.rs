@@ -3,7 +3,6 @@
 use kube::core::Status;
 use kube::core::admission::AdmissionResponse;
 use trellis_api::Reason;
-
 use trellis_controller::policies::shown;
 
 /// Longest warning in characters: the API server cuts longer ones.

@@ -9,12 +9,11 @@ use parking_lot::RwLock;
 use tokio::sync::watch;
 use tracing::{error, info};
 use trellis_api::{ClusterJobPolicy, JobPolicy, QuotaPolicy, RuntimeProfile, TrainingQueue};
-use trellis_policies::cedar::Loader;
-
 use trellis_controller::policies::keep_policies;
 use trellis_dispatch::context::Context;
 use trellis_dispatch::tasks::Tasks;
 use trellis_gang::observed::{SlimNamespace, SlimService, Unhealthy};
+use trellis_policies::cedar::Loader;
 
 /// Kinds that a standby replica watches, beside policies.
 const WATCHES: usize = 6;

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use kube::core::ObjectMeta;
 use serde_json::json;
 use trellis_api::TrainingQueue;
-
 use trellis_dispatch::context::Context;
 use trellis_gang::key::Key;
 use trellis_gang::observed::{SlimNamespace, Unhealthy};

@@ -1,13 +1,13 @@
 //! Judges a TrainingJob as the controller will.
 
 use trellis_api::{Reason, TrainingJob};
+use trellis_cache::policy::requester_of;
+use trellis_controller::{does_not_decode, foresee};
+use trellis_gang::key::Key;
 
 use super::answer::Answer;
 use super::judge::{self, Judge, Judged};
 use super::review::Request;
-use trellis_cache::policy::requester_of;
-use trellis_controller::{does_not_decode, foresee};
-use trellis_gang::key::Key;
 
 pub(super) fn judge(by: &Judge, request: Request) -> Judged {
     // The requester is the user of this request, whatever stamp the object has.

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use kube::Resource;
 use trellis_api::{ClusterJobPolicy, JobPolicy, QuotaPolicy, RuntimeProfile, TrainingJob};
 use trellis_compiler::Settings;
+use trellis_dispatch::context::Context;
 use trellis_policies::cedar::{Loader, Policies};
 
 use super::answer::Answer;
 use super::review::{self, Request};
 use super::{job, policy, profile, quota};
-use trellis_dispatch::context::Context;
 
 /// Everything that a decision depends on.
 #[derive(Clone)]

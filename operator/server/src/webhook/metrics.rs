@@ -10,12 +10,12 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
+use trellis_dispatch::counts::add;
+use trellis_dispatch::facts;
 
 use super::answer::Decision;
 use super::judge::Kind;
 use crate::serve::Identity;
-use trellis_dispatch::counts::add;
-use trellis_dispatch::facts;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Asked {

@@ -37,9 +37,10 @@ use crate::serve::{Certificate, Identity, Keeper, Tls, What, Whom};
 use caches::Caches;
 #[cfg(test)]
 pub(crate) use metrics::told;
-use server::Server;
 use trellis_dispatch::clients::Clients;
 use trellis_dispatch::context::Context;
+
+use server::Server;
 
 /// Name of the webhook's Service, Secret and ValidatingWebhookConfiguration.
 pub const NAME: &str = "trellis-webhook";

@@ -4,13 +4,13 @@
 use kube::Resource;
 use serde::de::DeserializeOwned;
 use trellis_api::Reason;
+use trellis_controller::does_not_decode;
+use trellis_controller::policies::problems;
 use trellis_policies::cedar::PolicyObject;
 
 use super::answer::Answer;
 use super::judge::{self, Judge, Judged};
 use super::review::Request;
-use trellis_controller::does_not_decode;
-use trellis_controller::policies::problems;
 
 pub(super) fn judge<K>(by: &Judge, request: Request) -> Judged
 where

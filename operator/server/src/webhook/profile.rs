@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 
 use trellis_api::{Reason, RuntimeProfile};
+use trellis_controller::does_not_decode;
+use trellis_gang::lookup::{KnownProfile, several_defaults};
 
 use super::answer::Answer;
 use super::judge::{self, Judge, Judged};
 use super::review::Request;
-use trellis_controller::does_not_decode;
-use trellis_gang::lookup::{KnownProfile, several_defaults};
 
 pub(super) fn judge(by: &Judge, request: Request) -> Judged {
     let object: RuntimeProfile = match judge::object(request) {

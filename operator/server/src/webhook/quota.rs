@@ -1,12 +1,12 @@
 //! Judges a QuotaPolicy: whether its limits take effect, with the messages of its status.
 
 use trellis_api::{QuotaPolicy, Reason};
+use trellis_controller::quotas::takes_no_effect;
 use trellis_policies::quota::{QuotaPolicies, Unusable};
 
 use super::answer::Answer;
 use super::judge::{self, Judged};
 use super::review::Request;
-use trellis_controller::quotas::takes_no_effect;
 
 pub(super) fn judge(request: Request) -> Judged {
     let fault = match judge::object::<QuotaPolicy>(request) {

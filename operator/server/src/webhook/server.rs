@@ -18,6 +18,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 use trellis_compiler::Settings;
+use trellis_dispatch::turns::share;
 use trellis_policies::cedar::Loader;
 
 use super::answer::{Answer, Decision};
@@ -25,14 +26,12 @@ use super::caches::Caches;
 use super::judge::{Judge, Judged, Kind};
 use super::metrics::Metrics;
 use super::review::{self, Malformed};
-use crate::endpoint::Failure;
 use crate::endpoint::access::Wants;
-use crate::endpoint::admission;
 use crate::endpoint::admission::Admission;
 use crate::endpoint::fair::{Fair, FairTurn};
+use crate::endpoint::{Failure, admission};
 use crate::serve;
 use crate::serve::{Identity, Limits, Shown};
-use trellis_dispatch::turns::share;
 
 /// Path of reviews.
 pub(super) const PATH: &str = "/validate";

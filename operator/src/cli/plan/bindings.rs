@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use trellis_scheduler::Placement;
-
-use super::outcome::Planned;
-use super::snapshot::Snapshot;
 use trellis_gang::Held;
 use trellis_gang::binding::{Mounts, Step, Stock, Stuck, choose, mounts};
 use trellis_gang::key::Key;
 use trellis_gang::observed::{SELECTED_NODE, SlimClaimRef};
+use trellis_scheduler::Placement;
+
+use super::outcome::Planned;
+use super::snapshot::Snapshot;
 
 /// Each job that would run says what its claims would be bound to. One that cannot have them
 /// where its pods would be waits: those before it have taken them, or no volume is reached there.

@@ -9,17 +9,17 @@ use trellis_api::job::JobPhase;
 use trellis_api::pod_group::{Plan, PodGroupPhase};
 use trellis_api::queue::QueueingStrategy;
 use trellis_api::{PodGroup, QuotaPolicy, TrainingJob};
+use trellis_dispatch::Feed;
+use trellis_gang::key::Key;
+use trellis_gang::observed::{DaemonPods, PodView, SlimNode, SlimPod, Unhealthy};
+use trellis_gang::quota::{Hours, account_of, limit_of, name};
+use trellis_gang::{engine, made_at, reserve};
 use trellis_policies::quota::{Holder, LimitId, What};
 use trellis_scheduler::{Engine, Node, NodeName};
 
 use super::judge::never_preempts;
 use super::outcome::submitted;
 use super::snapshot::Snapshot;
-use trellis_dispatch::Feed;
-use trellis_gang::key::Key;
-use trellis_gang::observed::{DaemonPods, PodView, SlimNode, SlimPod, Unhealthy};
-use trellis_gang::quota::{Hours, account_of, limit_of, name};
-use trellis_gang::{engine, made_at, reserve};
 
 /// An engine that knows of everything but the jobs that are placed anew: what they
 /// hold already would be theirs again.

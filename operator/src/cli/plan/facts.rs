@@ -11,10 +11,10 @@ use trellis_api::{
     ClusterJobPolicy, JobPolicy, PodGroup, RuntimeProfile, TrainingJob, TrainingQueue,
 };
 use trellis_cli::cluster::{Unread, list, named};
+use trellis_gang::observed::SlimNamespace;
 use trellis_policies::cedar::PolicyObject;
 
 use super::snapshot::Snapshot;
-use trellis_gang::observed::SlimNamespace;
 
 /// Reads what policies decide about these jobs by. Gives what the user might not expect.
 pub(super) async fn read(

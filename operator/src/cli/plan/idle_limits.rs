@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 
 use trellis_api::queue::DEFAULT_FLAVOR;
 use trellis_api::{QuotaPolicy, names};
+use trellis_controller::quotas::missing_flavors;
 
 use super::snapshot::Snapshot;
-use trellis_controller::quotas::missing_flavors;
 
 /// A note on each name in these policies that nothing in the snapshot bears. Kinds of which the
 /// snapshot has no object are not known, and none of their names is noted.

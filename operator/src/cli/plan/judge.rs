@@ -6,15 +6,15 @@ use std::sync::Arc;
 
 use trellis_api::{ResolvedJob, TrainingJob, TrainingJobSpec, ValidatedJob};
 use trellis_compiler::CompiledJob;
+use trellis_controller::build::{Around, later};
+use trellis_gang::key::Key;
+use trellis_gang::{Held, lookup};
 use trellis_policies::AuthorizedJob;
 use trellis_policies::cedar::{JobDecision, NotAuthorized, Policies, Submission};
 use trellis_policies::quota::Verdict;
 
 use super::engine::place_of;
 use super::snapshot::Snapshot;
-use trellis_controller::build::{Around, later};
-use trellis_gang::key::Key;
-use trellis_gang::{Held, lookup};
 
 /// A job at a stage, and what comes of it.
 pub(in crate::cli) struct Judged {

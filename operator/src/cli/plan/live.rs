@@ -6,20 +6,20 @@ use k8s_openapi::jiff::Timestamp;
 use kube::api::{ListParams, PostParams};
 use kube::{Api, Client};
 use trellis_api::{PodGroup, QuotaLedger, QuotaPolicy, ResourceFlavor, Topology, TrainingJob};
+use trellis_cache::policy::requester_of;
 pub(in crate::cli) use trellis_cli::cluster::Access;
 use trellis_cli::cluster::{Hints, Unread, list, named};
 use trellis_compiler::Profile;
-use trellis_policies::cedar::Requester;
-
-use super::facts;
-use super::snapshot::{self, Snapshot};
-use trellis_cache::policy::requester_of;
 use trellis_gang::claims;
 use trellis_gang::claims::What;
 use trellis_gang::observed::{
     SlimClaim, SlimDaemonSet, SlimDeviceClass, SlimNode, SlimPod, SlimStorageClass, SlimVolume,
     default_class,
 };
+use trellis_policies::cedar::Requester;
+
+use super::facts;
+use super::snapshot::{self, Snapshot};
 
 /// What a cluster is read for.
 #[derive(Clone, Copy, Debug)]

@@ -4,12 +4,12 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use trellis_api::document;
 use trellis_compiler::{CompiledJob, PodPlacement, hash_of};
+use trellis_gang::flavors;
+use trellis_gang::flavors::Place;
 use trellis_scheduler::Placement;
 
 use super::Format;
 use super::outcome::Planned;
-use trellis_gang::flavors;
-use trellis_gang::flavors::Place;
 
 /// Every object of every job, in the order in which they would be created, but for the
 /// Secret of an MPI job: each time that it is made it has another key.

@@ -28,12 +28,11 @@ use std::process::ExitCode;
 use trellis_api::document::Problem;
 use trellis_api::rules;
 
+use super::submitter::Submitter;
 use input::Input;
 use outcome::Planned;
 use snapshot::Snapshot;
 use who::Who;
-
-use super::submitter::Submitter;
 
 /// Exit status where a job would wait, be Refused, or not run again.
 const WAITS: u8 = 1;

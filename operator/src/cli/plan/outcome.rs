@@ -6,6 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use trellis_api::{PodGroup, Reason, TrainingJob};
 use trellis_compiler::CompiledJob;
+use trellis_gang::engine::Ticket;
+use trellis_gang::flavors::{Flavors, Place};
+use trellis_gang::key::Key;
+use trellis_gang::neighbours::Neighbour;
+use trellis_gang::observed::Repulsions;
+use trellis_gang::volumes::Volumes;
+use trellis_gang::{Held, allocation, engine, volumes};
 use trellis_scheduler::{
     Decision, Engine, FlavorName, Gang, GangId, LabelDomain, Placement, Victim,
 };
@@ -17,16 +24,6 @@ use super::quotas::Quotas;
 use super::snapshot::Snapshot;
 use super::standing::{ended, stand};
 use super::who::Who;
-use trellis_gang::Held;
-use trellis_gang::allocation;
-use trellis_gang::engine;
-use trellis_gang::engine::Ticket;
-use trellis_gang::flavors::{Flavors, Place};
-use trellis_gang::key::Key;
-use trellis_gang::neighbours::Neighbour;
-use trellis_gang::observed::Repulsions;
-use trellis_gang::volumes;
-use trellis_gang::volumes::Volumes;
 
 /// A job, what it becomes, and where it goes.
 pub(super) struct Planned {

@@ -3,9 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use trellis_policies::cedar::{Loader, ObjectKey, Policies, PolicyObject};
-
-use trellis_policies::cedar::starter;
+use trellis_policies::cedar::{Loader, ObjectKey, Policies, PolicyObject, starter};
 
 /// The policy objects, and what they decide once they are loaded.
 #[derive(Default)]

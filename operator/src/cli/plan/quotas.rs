@@ -8,15 +8,13 @@ use k8s_openapi::api::core::v1::ResourceQuota;
 use trellis_api::pod_group::PodGroupPhase;
 use trellis_api::{PodGroup, Reason};
 use trellis_compiler::CompiledJob;
-use trellis_scheduler::Resources;
-
-use super::snapshot::Snapshot;
-use trellis_gang::Held;
-use trellis_gang::engine;
 use trellis_gang::key::Key;
 use trellis_gang::namespace_quota::{Ask, Counted, exceeded, given_back};
 use trellis_gang::observed::{PodView, SlimPod};
-use trellis_gang::request;
+use trellis_gang::{Held, engine, request};
+use trellis_scheduler::Resources;
+
+use super::snapshot::Snapshot;
 
 /// The quotas, and what is promised of them.
 pub(super) struct Quotas {

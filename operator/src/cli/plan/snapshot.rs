@@ -12,17 +12,17 @@ use trellis_api::{
     ClusterJobPolicy, JobPolicy, PodGroup, QueueSpec, QuotaLedger, QuotaPolicy, ResourceFlavor,
     RuntimeProfile, Topology, TrainingJob, TrainingQueue, names, owner,
 };
-use trellis_policies::cedar::PolicyObject;
-use trellis_policies::quota::{QueueQuota, QuotaPolicies};
-
-use super::policies::PolicyFiles;
-use crate::cli::node;
 use trellis_cache::Profiles;
 use trellis_gang::key::Key;
 use trellis_gang::observed::{
     SlimClaim, SlimDaemonSet, SlimDeviceClass, SlimNamespace, SlimNode, SlimPod, SlimStorageClass,
     SlimVolume,
 };
+use trellis_policies::cedar::PolicyObject;
+use trellis_policies::quota::{QueueQuota, QuotaPolicies};
+
+use super::policies::PolicyFiles;
+use crate::cli::node;
 
 /// The kinds that a plan depends on: version, kind, and the name by which
 /// `kubectl get` has it. The documents are held to it.

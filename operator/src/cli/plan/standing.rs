@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use trellis_api::{Reason, TrainingJob, ValidatedJob};
 use trellis_compiler::CompiledJob;
-use trellis_policies::{AuthorizedJob, cedar};
-
-use super::judge::{Court, attempt_of, stage_of};
-use super::snapshot::Snapshot;
 use trellis_controller::build::NO_LABELS;
 use trellis_gang::quota::JobLimits;
 use trellis_gang::volumes::Volumes;
 use trellis_gang::{Held, claims, lookup};
+use trellis_policies::{AuthorizedJob, cedar};
+
+use super::judge::{Court, attempt_of, stage_of};
+use super::snapshot::Snapshot;
 
 /// Of a job that may run: where its volumes are, and the limits that it draws on.
 pub(in crate::cli) type Ready = (Volumes, JobLimits);

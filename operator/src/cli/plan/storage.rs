@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::snapshot::Snapshot;
 use trellis_gang::binding::Storage;
 use trellis_gang::key::Key;
 use trellis_gang::observed::{SlimClaim, SlimStorageClass, SlimVolume, default_class};
+
+use super::snapshot::Snapshot;
 
 /// What a snapshot says of the storage of a namespace.
 #[derive(Clone, Copy)]

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use trellis_api::{Enforcement, Reason, TrainingJob, ValidatedJob};
+use trellis_controller::build::NO_LABELS;
+use trellis_gang::Held;
 use trellis_policies::By;
 use trellis_policies::cedar::{
     Decision, Demanded, NotAuthorized, Policies, Requester, Submission, Verdict,
@@ -11,8 +13,6 @@ use trellis_policies::cedar::{
 
 use crate::cli::plan::judge::{Court, StageDecision, attempt_of, stage_of};
 use crate::cli::plan::snapshot::Snapshot;
-use trellis_controller::build::NO_LABELS;
-use trellis_gang::Held;
 
 /// What comes of a job or a demand.
 #[derive(Serialize, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -7,19 +7,17 @@ use std::process::ExitCode;
 use serde::Serialize;
 use trellis_api::TrainingJob;
 use trellis_api::document::Problem;
+use trellis_gang::key::Key;
 use trellis_policies::cedar::{ObjectState, Policies, PolicyObject};
 
-use super::Format;
 use super::decided::{Asked, Decided, Outcome, Row};
 use super::eval::{Given, needs_cluster};
 use super::evicted::evicted;
 use super::files::Files;
-use super::notes;
-use super::objects;
+use super::{Format, notes, objects};
 use crate::cli::plan::live::{Access, Cluster, Purpose};
 use crate::cli::plan::snapshot::Snapshot;
 use crate::cli::submitter::known_requester;
-use trellis_gang::key::Key;
 
 /// Which policies, and whose jobs.
 #[derive(clap::Args, Debug)]

@@ -6,19 +6,16 @@ use std::process::ExitCode;
 use serde::Serialize;
 use trellis_api::document::Problem;
 use trellis_api::{TrainingJob, rules};
+use trellis_gang::key::Key;
 
-use super::Format;
 use super::decided::{Asked, Decided, Outcome, Row};
 use super::files::Files;
-use super::notes;
-use super::objects;
-use super::test;
+use super::{Format, notes, objects, test};
 use crate::cli::plan::input::{self, Input};
 use crate::cli::plan::live::{Access, Cluster, Purpose};
 use crate::cli::plan::namespaces;
 use crate::cli::plan::snapshot::Snapshot;
 use crate::cli::submitter::Submitter;
-use trellis_gang::key::Key;
 
 /// Whose jobs, by which policies.
 #[derive(clap::Args, Debug)]

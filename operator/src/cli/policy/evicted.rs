@@ -2,15 +2,15 @@
 
 use trellis_api::TrainingJob;
 use trellis_api::pod_group::PodGroupPhase;
+use trellis_controller::build::NO_LABELS;
+use trellis_controller::evicting;
+use trellis_gang::key::Key;
 use trellis_policies::cedar::{Policies, Requester};
 
 use super::decided::Asked;
 use crate::cli::plan::judge::attempt_of;
 use crate::cli::plan::snapshot::Snapshot;
 use crate::cli::submitter::known_requester;
-use trellis_controller::build::NO_LABELS;
-use trellis_controller::evicting;
-use trellis_gang::key::Key;
 
 /// The policies that stop a job that has its place, since they forbid what it runs and say
 /// `onViolation: Evict`: by their ids.

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use trellis_policies::cedar::{ObjectKey, PolicyObject};
+use trellis_policies::cedar::{ObjectKey, PolicyObject, starter};
 
 use super::decided::{Decided, Outcome};
-use trellis_policies::cedar::starter;
 
 /// The action that is asked where there are flavors alone.
 const USE_FLAVOR: &str = "UseFlavor";

@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use trellis_gang::{AT_ONCE, GROWS_EVERY, engine};
 use trellis_scheduler::{Gang, GangId, GroupName, NodeName, Placement, Time, Victim};
 
 use super::agenda::{Due, What};
@@ -11,7 +12,6 @@ use super::job::{Stage, gpus};
 use super::record::{Event, why_victim};
 use super::script::SurplusPod;
 use super::{Runner, after};
-use trellis_gang::{AT_ONCE, GROWS_EVERY, engine};
 
 /// Where a surplus pod is.
 #[derive(Clone, Debug, PartialEq, Eq)]

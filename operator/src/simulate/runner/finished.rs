@@ -1,5 +1,6 @@
 //! Pods end one by one, and with the last of them their job.
 
+use trellis_gang::engine;
 use trellis_scheduler::{GangId, NodeName, PodKey};
 
 use super::Runner;
@@ -8,7 +9,6 @@ use super::elastic::Seat;
 use super::job::{Rank, Stage};
 use super::record::Event;
 use super::script::{PodChange, PodEvent, SurplusPod};
-use trellis_gang::engine;
 
 impl Runner<'_, '_> {
     /// A pod of the gang has ended, and the other pods go on.

@@ -4,10 +4,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use trellis_gang::quota::{Hours, name};
 use trellis_policies::quota::{LimitId, QuotaPolicies};
 use trellis_scheduler::{Draw, Engine, LimitName, Time};
-
-use trellis_gang::quota::{Hours, name};
 
 /// What is burnt of each limit of GPU-hours, from nothing.
 #[derive(Debug, Default)]

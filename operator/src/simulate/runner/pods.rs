@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use trellis_api::Reason;
 use trellis_api::job::{Restart, RestartAction, RestartScope};
+use trellis_gang::{Blame, Fault, backoff, engine, matching};
 use trellis_scheduler::{GangId, GroupName, NodeName, PodKey, Time};
 
 use super::agenda::{Due, What};
@@ -15,8 +16,6 @@ use super::job::{Rank, Stage};
 use super::record::Event;
 use super::script::{PodChange, PodEvent};
 use super::{Runner, after};
-use trellis_gang::engine;
-use trellis_gang::{Blame, Fault, backoff, matching};
 
 /// How long the place of a gang that starts again is kept for it.
 const KEPT_FOR: Duration = Duration::from_secs(120);

@@ -230,8 +230,9 @@ pub(super) fn why_victim(victim: &Victim, by: Option<&GangId>, order: Option<Ord
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use trellis_scheduler::{Detail, QueueName};
+
+    use super::*;
 
     fn gang(name: &str, priority: i32) -> Gang {
         Gang {

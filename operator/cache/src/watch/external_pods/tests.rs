@@ -1,9 +1,9 @@
 use std::cell::Cell;
 
 use serde_json::{Value, json};
+use trellis_gang::observed::{Flavors, PodView};
 
 use super::*;
-use trellis_gang::observed::{Flavors, PodView};
 
 fn pod(uid: &str, more: Value) -> SlimPod {
     let mut pod = json!({

@@ -1,6 +1,7 @@
-use super::*;
 use serde_json::json;
 use trellis_gang::observed::{Checkpoint, PodPhase};
+
+use super::*;
 
 fn pod(uid: &str, phase: &str) -> SlimPod {
     serde_json::from_value(json!({

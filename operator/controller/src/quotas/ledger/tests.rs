@@ -1,7 +1,7 @@
+use trellis_gang::quota::{account_of, read_ledger as read};
 use trellis_policies::quota::{Burnt, Holder, LimitId, What};
 
 use super::*;
-use trellis_gang::quota::{account_of, read_ledger as read};
 
 const START: i64 = 1_000 * 3600;
 

@@ -2,8 +2,9 @@
 
 use std::collections::HashSet;
 
-use super::*;
 use trellis_gang::observed::{BoundBy, Flavors, SlimConfigMap, SlimNetworkPolicy};
+
+use super::*;
 
 #[tokio::test(start_paused = true)]
 async fn a_job_whose_pod_loses_its_owner_is_looked_at() {

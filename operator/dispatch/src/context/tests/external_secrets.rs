@@ -1,7 +1,8 @@
 //! ExternalSecrets of jobs, and of others.
 
-use super::*;
 use trellis_gang::observed::SlimExternalSecret;
+
+use super::*;
 
 fn object(
     name: &str,

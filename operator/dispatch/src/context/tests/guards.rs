@@ -1,10 +1,11 @@
 //! External pods where users can write what says that Trellis has placed them.
 
-use super::*;
 use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicyBinding;
 use trellis_api::PodGroup;
 use trellis_cache::policy::guards::fixtures::put_in_force;
 use trellis_gang::observed::SlimAdmission;
+
+use super::*;
 
 impl Case {
     /// An external pod on a node that says it counts in queue "other".

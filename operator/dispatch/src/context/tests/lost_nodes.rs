@@ -1,7 +1,8 @@
 //! Lost nodes, and the jobs that they wake.
 
-use super::*;
 use trellis_cache::watch::{GIVEN_UP_AFTER, LOST_AFTER};
+
+use super::*;
 
 #[tokio::test(start_paused = true)]
 async fn a_node_that_was_down_when_we_started_is_told_of_when_it_is_lost_and_when_it_is_given_up() {

@@ -15,13 +15,13 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use trellis_api::{PodGroup, RuntimeProfile, Topology, TrainingJob, TrainingQueue, names};
-
-use super::*;
 use trellis_cache::watch::{Sink, Undecodable};
 use trellis_gang::observed::{
     SlimClaim, SlimDaemonSet, SlimNamespace, SlimNode, SlimPod, SlimService, SlimStorageClass,
     SlimVolume,
 };
+
+use super::*;
 
 /// A context in which nothing has happened, and the sinks into its cache.
 struct Case {

@@ -1,9 +1,9 @@
 //! Nodes that are declared unhealthy, and which of them are left.
 
 use tokio::time::Instant;
+use trellis_gang::observed::Leave;
 
 use super::*;
-use trellis_gang::observed::Leave;
 
 impl Case {
     fn gpu_node(&self, name: &str, bad: &str) {

@@ -6,15 +6,13 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 use tracing::{debug, info};
 use trellis_api::Reason;
+use trellis_gang::external::Unit;
+use trellis_gang::key::Key;
+use trellis_gang::{Certificate, external, journal};
 
 use super::super::{Driver, Inside};
 use crate::Feed;
 use crate::commit::Outcome;
-use trellis_gang::Certificate;
-use trellis_gang::external;
-use trellis_gang::external::Unit;
-use trellis_gang::journal;
-use trellis_gang::key::Key;
 
 /// Back-off of a single pod that could not be bound: the first pause, doubled each time.
 const FIRST_RETRY: i64 = 5;

@@ -8,18 +8,16 @@ use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 use trellis_api::pod_group::PlannedPod;
 use trellis_api::{PodGroup, PodGroupSpec};
+use trellis_gang::external::asks::{Alike, Asks};
+use trellis_gang::external::{Unit, next, plan};
+use trellis_gang::key::Key;
+use trellis_gang::observed::Unhealthy;
+use trellis_gang::{Certificate, engine, external};
 use trellis_scheduler::Node;
 
 use super::super::{Driver, Inside};
 use crate::find_asks;
 use crate::find_asks::As;
-use trellis_gang::Certificate;
-use trellis_gang::engine;
-use trellis_gang::external;
-use trellis_gang::external::asks::{Alike, Asks};
-use trellis_gang::external::{Unit, next, plan};
-use trellis_gang::key::Key;
-use trellis_gang::observed::Unhealthy;
 
 /// First pause before a gang is looked at again that waits for an object whose changes do not wake
 /// it: a class, a claim, a volume. Doubled each time, to 20 s. After a refusal, which is the

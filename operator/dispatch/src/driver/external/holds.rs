@@ -7,10 +7,6 @@ use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 use trellis_api::pod_group::{Plan, PodGroupPhase, PodGroupStatus};
 use trellis_api::{PodGroup, PodGroupSpec};
-
-use super::super::{Driver, Inside};
-use crate::find_asks::limits::held_limits;
-use trellis_gang::external;
 use trellis_gang::external::next::is_of_place;
 use trellis_gang::external::standing::{Held, is_same, standing};
 use trellis_gang::external::total::{Accounts, Total};
@@ -18,7 +14,10 @@ use trellis_gang::external::{form, plan};
 use trellis_gang::key::Key;
 use trellis_gang::observed::{ExternalPod, ExternalPods as Pods, Flavors};
 use trellis_gang::quota::JobLimits;
-use trellis_gang::{engine, journal};
+use trellis_gang::{engine, external, journal};
+
+use super::super::{Driver, Inside};
+use crate::find_asks::limits::held_limits;
 
 /// How often pods that came one by one are merged into their gang.
 const JOINS: Duration = Duration::from_secs(2);

@@ -5,11 +5,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use trellis_gang::key::Key;
 use trellis_policies::cedar::{PodsQuestion, Policies};
 
 use crate::context::Context;
 use crate::find_asks::PodsVerdict;
-use trellis_gang::key::Key;
 
 /// Policy decisions by unit. Clones share them.
 #[derive(Clone, Debug, Default)]

@@ -23,14 +23,6 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use trellis_api::PodGroup;
 use trellis_api::pod_group::PodGroupPhase;
-use trellis_scheduler::PodKey;
-
-use judge::Judgements;
-use tell::Telling;
-
-use super::avoided::Avoided;
-use super::pause::Pause;
-use super::{Driver, Inside};
 use trellis_gang::deletions::Deletions;
 use trellis_gang::external;
 use trellis_gang::external::Unit;
@@ -40,6 +32,13 @@ use trellis_gang::external::total::{Accounts, Total};
 use trellis_gang::key::Key;
 use trellis_gang::observed::{ExternalPod, Repelled, Repulsion};
 use trellis_gang::quota::JobLimits;
+use trellis_scheduler::PodKey;
+
+use super::avoided::Avoided;
+use super::pause::Pause;
+use super::{Driver, Inside};
+use judge::Judgements;
+use tell::Telling;
 
 /// State of all external pods.
 #[derive(Debug, Default)]

@@ -6,23 +6,19 @@ use std::time::Duration;
 use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 use trellis_api::{PodGroup, PodGroupSpec, Reason};
+use trellis_gang::external::asks::Asks;
+use trellis_gang::external::form::Ticket;
+use trellis_gang::external::next::planned;
+use trellis_gang::external::{Unit, form, plan};
+use trellis_gang::flavors::Place;
+use trellis_gang::key::Key;
+use trellis_gang::{Certificate, engine, external, quota};
 use trellis_scheduler::NodeName;
 
 use super::super::{Driver, Inside};
 use super::find::Nominated;
 use crate::Feed;
 use crate::commit::{ExternalPlan, JudgedBy};
-use trellis_gang::Certificate;
-use trellis_gang::engine;
-use trellis_gang::external;
-use trellis_gang::external::asks::Asks;
-use trellis_gang::external::form;
-use trellis_gang::external::form::Ticket;
-use trellis_gang::external::next::planned;
-use trellis_gang::external::{Unit, plan};
-use trellis_gang::flavors::Place;
-use trellis_gang::key::Key;
-use trellis_gang::quota;
 
 /// Pause before a place is tried again that an earlier leader has promised.
 const SOON: Duration = Duration::from_millis(200);

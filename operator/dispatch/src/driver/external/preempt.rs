@@ -6,6 +6,12 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 use trellis_api::pod_group::{NominatedVictim, Plan, PodGroupPhase, PodGroupStatus};
 use trellis_api::{PodGroup, PodGroupSpec, Reason};
+use trellis_gang::external::next::planned;
+use trellis_gang::external::standing::standing;
+use trellis_gang::external::{Unit, plan};
+use trellis_gang::flavors::Place;
+use trellis_gang::key::Key;
+use trellis_gang::{engine, external};
 use trellis_scheduler::Victim;
 
 use super::super::victims::{SPARED, too_many};
@@ -15,13 +21,6 @@ use super::places::judged_by;
 use crate::commit::ExternalNomination;
 use crate::find_asks::As;
 use crate::find_asks::queue::counts_in;
-use trellis_gang::engine;
-use trellis_gang::external;
-use trellis_gang::external::next::planned;
-use trellis_gang::external::standing::standing;
-use trellis_gang::external::{Unit, plan};
-use trellis_gang::flavors::Place;
-use trellis_gang::key::Key;
 
 impl Driver {
     /// Nominates the pods for a place that these victims have to leave.

@@ -6,13 +6,13 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tracing::debug;
 use trellis_api::pod_group::{PodGroupPhase, PodGroupStatus};
-
-use super::super::Driver;
-use crate::Feed;
 use trellis_gang::external;
 use trellis_gang::external::single::{Single, Step};
 use trellis_gang::external::{form, next};
 use trellis_gang::key::Key;
+
+use super::super::Driver;
+use crate::Feed;
 
 /// How long a disruption budget may delay a single pod's eviction. Then the pod is deleted.
 const PATIENCE: Duration = Duration::from_secs(120);

@@ -9,18 +9,15 @@ use tokio::time::Instant;
 use tracing::debug;
 use trellis_api::pod_group::{PodGroupPhase, PodGroupStatus};
 use trellis_api::{PodGroup, Reason};
+use trellis_gang::external::next::Step;
+use trellis_gang::external::{Unit, next};
+use trellis_gang::key::Key;
+use trellis_gang::observed::ExternalPods as Pods;
+use trellis_gang::{Certificate, external, journal};
 
 use super::super::victims::Leaving;
 use super::super::{Driver, Inside};
 use crate::find_asks::As;
-use trellis_gang::Certificate;
-use trellis_gang::external;
-use trellis_gang::external::Unit;
-use trellis_gang::external::next;
-use trellis_gang::external::next::Step;
-use trellis_gang::journal;
-use trellis_gang::key::Key;
-use trellis_gang::observed::ExternalPods as Pods;
 
 /// How often to check whether nodes of terminating pods are lost by now.
 const AWAITED: Duration = Duration::from_secs(30);

@@ -8,13 +8,12 @@ use tokio::time::Instant;
 use tracing::debug;
 use trellis_api::Reason;
 use trellis_api::pod_group::PodGroupPhase;
+use trellis_gang::external::{Unit, plan};
+use trellis_gang::key::Key;
+use trellis_gang::{Certificate, external};
 
 use super::super::Driver;
 use crate::Feed;
-use trellis_gang::Certificate;
-use trellis_gang::external;
-use trellis_gang::external::{Unit, plan};
-use trellis_gang::key::Key;
 
 /// How long a reason that mostly passes by itself must stay the same before it is written: pods
 /// come one after the other, and their claims after them.

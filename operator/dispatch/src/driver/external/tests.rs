@@ -3,6 +3,9 @@
 
 use serde_json::{Value, json};
 use trellis_api::{PodGroup, Reason, TrainingQueue};
+use trellis_cache::watch::Sink;
+use trellis_gang::fixtures::policies;
+use trellis_gang::observed::{SlimNamespace, SlimNode, SlimPod};
 use trellis_scheduler::ResourceName;
 
 use super::super::tests::{decoded, driver};
@@ -10,9 +13,6 @@ use super::*;
 use crate::Feed;
 use crate::commit::Outcome;
 use crate::context::Watched;
-use trellis_cache::watch::Sink;
-use trellis_gang::fixtures::policies;
-use trellis_gang::observed::{SlimNamespace, SlimNode, SlimPod};
 
 mod claims;
 mod grace;

@@ -8,14 +8,14 @@ use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 use trellis_api::pod_group::{Plan, PodGroupStatus};
 use trellis_api::{PodGroup, Reason};
-
-use super::super::Driver;
-use crate::commit::{ExternalPlan, Outcome};
 use trellis_gang::external::{asks, next, plan};
 use trellis_gang::journal;
 use trellis_gang::keeper::Doomed;
 use trellis_gang::key::Key;
 use trellis_gang::observed::ExternalPods as Pods;
+
+use super::super::Driver;
+use crate::commit::{ExternalPlan, Outcome};
 
 impl Driver {
     /// Continues the plan in the journal.

@@ -1,6 +1,7 @@
-use super::*;
 use serde_json::{Value, json};
 use trellis_scheduler::{NodeName, Resources};
+
+use super::*;
 
 const HOST: &str = "kubernetes.io/hostname";
 

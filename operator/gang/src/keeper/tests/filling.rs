@@ -1,10 +1,12 @@
 //! Missing pods of a placed gang that are created while the others run.
 
+use std::sync::Arc;
+
+use trellis_api::job::{AwaitedGroup, AwaitedPods};
+
 use super::*;
 use crate::Run;
 use crate::fixtures::run_with;
-use std::sync::Arc;
-use trellis_api::job::{AwaitedGroup, AwaitedPods};
 
 /// The next step of a placed gang of two, whose pod with index 1 is awaited in round 2 from second
 /// 10 on.

@@ -1,7 +1,8 @@
 //! Pods that are created while other pods of their attempt exist.
 
-use super::*;
 use trellis_api::job::AwaitedGroup;
+
+use super::*;
 
 /// A job with one gang group of two pods, and these fields in the group.
 pub(super) fn case(restart: Value, group: Value) -> Case {

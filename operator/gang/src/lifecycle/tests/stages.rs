@@ -1,8 +1,8 @@
 //! Stages: a group that waits for the end of another group runs after it, as a gang of its own.
 
-use super::*;
 use std::sync::Arc;
 
+use super::*;
 use crate::observed::Checkpoint;
 
 /// Two pods prepare, then two train, then two evaluate.

@@ -120,8 +120,9 @@ fn of_nobody<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::json;
+
+    use super::*;
 
     #[test]
     fn of_a_volume_only_what_places_pods_and_binds_is_kept() {

@@ -18,10 +18,11 @@ use trellis_scheduler::{
 pub(super) use external_gang::ExternalGang;
 pub(in crate::endpoint) use external_gang::NOMINATED;
 
-use super::age;
-use super::table::{Column, Row};
 use trellis_gang::key::Key;
 use trellis_gang::{engine, external};
+
+use super::age;
+use super::table::{Column, Row};
 
 /// Sources of the rows.
 pub(super) struct Facts<'a, J, G, Q> {

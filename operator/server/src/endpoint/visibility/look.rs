@@ -7,6 +7,10 @@ use std::time::Duration;
 use tokio::sync::{Mutex, oneshot};
 use tokio::time::Instant;
 use trellis_api::visibility::{Explanation, JobState, NodeState, QueueState};
+use trellis_dispatch::context::Context;
+use trellis_dispatch::{Feed, QueueReport};
+use trellis_gang::external;
+use trellis_gang::key::Key;
 use trellis_scheduler::{Forecast, GangId, QueueName, Snapshot};
 
 use super::explain::{self, Beside, Explainer, Priorities};
@@ -16,10 +20,6 @@ use super::{jobs, nodes, queues};
 use crate::endpoint::admission::Turn;
 use crate::endpoint::told::Told;
 use crate::endpoint::{FRESH, Failure, Overview, ask};
-use trellis_dispatch::context::Context;
-use trellis_dispatch::{Feed, QueueReport};
-use trellis_gang::external;
-use trellis_gang::key::Key;
 
 /// How long a snapshot without requests is kept: with many jobs it is large.
 const KEPT: Duration = Duration::from_secs(15);
@@ -241,10 +241,12 @@ async fn forget(last: Arc<Mutex<Option<Arc<Look>>>>, look: Weak<Look>) {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use trellis_scheduler::Engine;
+
     use super::super::table::Format;
     use super::*;
-    use std::sync::atomic::{AtomicUsize, Ordering};
-    use trellis_scheduler::Engine;
 
     fn turn() -> Turn {
         let turns = Arc::new(tokio::sync::Semaphore::new(1));

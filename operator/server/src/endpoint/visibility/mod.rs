@@ -30,6 +30,7 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use k8s_openapi::api::authentication::v1::UserInfo;
 use trellis_api::visibility::{Explanation, GangName, JobState, NodeState, QueueState, Served};
+use trellis_gang::external;
 
 use super::access::{Visible, Wants};
 use super::admission::{self, Caller, Turn};
@@ -38,7 +39,6 @@ use crate::serve::Shown;
 use explain::Sees;
 use page::Page;
 use request::{Asked, Document, Object};
-use trellis_gang::external;
 
 /// Answers requests under `/apis` and `/openapi`.
 pub(super) async fn answer(

@@ -10,12 +10,12 @@ use serde_json::{Value, json};
 use trellis_api::queue::DecayedUsage;
 use trellis_api::visibility::{Amount, QueueResource, QueueState, Served};
 use trellis_api::{Quantity, Reason, TrainingQueue};
+use trellis_dispatch::QueueReport;
+use trellis_gang::engine;
 use trellis_scheduler::{QueueName, ResourceName, Snapshot, StandingLine};
 
 use super::jobs::at;
 use super::table::{Column, Row};
-use trellis_dispatch::QueueReport;
-use trellis_gang::engine;
 
 /// Requests of the jobs that wait in a queue, in base units.
 type Asked<'s> = BTreeMap<&'s ResourceName, i128>;
@@ -175,11 +175,12 @@ impl Row for QueueState {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use trellis_scheduler::{
         Engine, Gang, GangId, GroupName, Node, NodeName, Queue as EngineQueue, Quota, Resources,
         TaskGroup, Time,
     };
+
+    use super::*;
 
     const GPU: &str = "nvidia.com/gpu";
 

@@ -20,11 +20,11 @@ use kube::{Api, Client};
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 use trellis_api::names;
+use trellis_dispatch::commands::WriteError;
 
 use crate::serve::{Identity, Pem};
 use state::{Kept, Step};
 use told::Told;
-use trellis_dispatch::commands::WriteError;
 
 /// Checks of the Secret per lifetime of a certificate, and the bounds of the pause between two.
 const LOOKS: u32 = 60;

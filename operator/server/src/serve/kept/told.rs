@@ -9,7 +9,6 @@ use kube::{Api, Client};
 use serde_json::{Value, json};
 use tracing::info;
 use trellis_api::names;
-
 use trellis_dispatch::commands::WriteError;
 
 /// The object in which API servers read the authorities to trust.

@@ -6,13 +6,12 @@ mod quotas;
 
 use serde_json::{Value, json};
 use trellis_api::Reason;
-use trellis_policies::cedar::Policies;
+use trellis_gang::fixtures::spec_with;
+use trellis_policies::cedar::{Policies, starter};
 
 use super::*;
 use crate::webhook::answer::Decision;
 use crate::webhook::fixtures;
-use trellis_gang::fixtures::spec_with;
-use trellis_policies::cedar::starter;
 
 /// One namespace, `ns`, with a default queue, and these policies beside the starter set.
 fn judge(policies: &[Value]) -> Judge {

@@ -2,14 +2,13 @@ use futures::stream;
 use serde_json::{Value, json};
 use tower::Service as _;
 use trellis_api::ClusterJobPolicy;
-use trellis_policies::cedar::PolicyObject;
-
-use super::*;
-use crate::webhook::fixtures;
 use trellis_cache::Cache;
 use trellis_gang::fixtures::spec_with;
 use trellis_gang::key::Key;
-use trellis_policies::cedar::starter;
+use trellis_policies::cedar::{PolicyObject, starter};
+
+use super::*;
+use crate::webhook::fixtures;
 
 const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED);
 const NONE: &str = "forbid(principal, action, resource);";

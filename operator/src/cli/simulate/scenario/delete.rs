@@ -1,5 +1,7 @@
 //! What a deletion means.
 
+use trellis_gang::engine;
+use trellis_gang::key::Key;
 use trellis_policies::cedar::ObjectKey;
 use trellis_scheduler::{FlavorName, NodeName, QueueName, Time, TopologyName};
 
@@ -7,8 +9,6 @@ use super::author::{Author, NAMESPACE};
 use crate::cli::source::Source;
 use crate::simulate::scenario::Target;
 use crate::simulate::{Change, PodChange};
-use trellis_gang::engine;
-use trellis_gang::key::Key;
 
 impl Author {
     /// An object is deleted.

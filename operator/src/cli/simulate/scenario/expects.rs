@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use trellis_api::document::Problem;
+use trellis_gang::engine;
+use trellis_gang::key::Key;
 use trellis_scheduler::GangId;
 
 use super::Event;
 use crate::simulate::scenario::{Expected, JobList};
 use crate::simulate::{Expect, ExpectedJobs};
-use trellis_gang::engine;
-use trellis_gang::key::Key;
 
 /// Looks up the names of an expectation.
 struct Resolver<'a> {

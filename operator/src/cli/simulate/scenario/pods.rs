@@ -1,14 +1,14 @@
 //! Pods of jobs: those beyond the gang, and those that an event names.
 
 use trellis_compiler::{CompiledGroup, CompiledJob};
+use trellis_gang::engine;
+use trellis_gang::engine::{Member, Ticket};
+use trellis_gang::key::Key;
 use trellis_scheduler::{Draw, Time};
 
 use super::author::{Author, NAMESPACE};
 use crate::cli::source::Source;
 use crate::simulate::{Change, PodChange, PodEvent, RequiredLevel, SurplusPod};
-use trellis_gang::engine;
-use trellis_gang::engine::{Member, Ticket};
-use trellis_gang::key::Key;
 
 /// A task group of a job, as far as its pods are named.
 #[derive(Clone, Debug)]

@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 use trellis_compiler::CompiledJob;
+use trellis_gang::engine;
+use trellis_gang::engine::Ticket;
+use trellis_gang::volumes::Volumes;
 use trellis_scheduler::Draw;
 
 use super::author::Waiting;
 use super::pods;
 use crate::simulate::Job;
-use trellis_gang::engine;
-use trellis_gang::engine::Ticket;
-use trellis_gang::volumes::Volumes;
 
 /// A job as the engine and the simulation have it. `joining` are the limits that its surplus
 /// pods draw on.

@@ -1,10 +1,10 @@
 //! The claims of ephemeral volumes: made with their pod, and no other's.
 
+use trellis_gang::observed::{SlimClaim, SlimStorageClass};
 use trellis_policies::cedar::PodsQuestion;
 
 use super::*;
 use crate::find_asks;
-use trellis_gang::observed::{SlimClaim, SlimStorageClass};
 
 impl Scene {
     /// Why the pod "p", which has an ephemeral volume "scratch", waits. None: it can be placed.

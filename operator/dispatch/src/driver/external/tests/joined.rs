@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use super::*;
 use trellis_gang::engine;
+
+use super::*;
 
 fn of_group(name: &str) -> SlimPod {
     pod(name, json!({"trellis.dev/pod-group": "g"}))

@@ -1,7 +1,8 @@
 //! Policies decide on external pods apart from the scheduler's loop.
 
-use super::*;
 use trellis_gang::fixtures;
+
+use super::*;
 
 impl Scene {
     /// Handles events until `is_so` holds.

@@ -3,8 +3,9 @@
 
 use std::time::Duration;
 
-use super::*;
 use trellis_gang::Certificate;
+
+use super::*;
 
 const SECOND: Duration = Duration::from_secs(1);
 

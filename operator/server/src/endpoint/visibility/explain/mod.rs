@@ -21,19 +21,18 @@ use trellis_api::visibility::{
     RaisedQuota, Served, SmallestChange, TaskGroupNodes,
 };
 use trellis_api::{PodGroup, Reason, TrainingJob, fact};
+use trellis_gang::key::Key;
+use trellis_gang::observed::{SlimDeviceClass, SlimNode};
+use trellis_gang::{allocation, engine, external};
 use trellis_scheduler::{
     Change, Decision, Engine, Forecast, Gang, GangId, GangSnapshot, GroupNodes, NodeName, Obstacle,
     ResourceName, Snapshot, StandingSnapshot, Victim,
 };
 
 use super::age;
-use super::jobs::at;
-use super::jobs::{ExternalGang, NOMINATED};
+use super::jobs::{ExternalGang, NOMINATED, at};
 use super::nodes::{holders, job_ref};
 use super::table::{Column, Row};
-use trellis_gang::key::Key;
-use trellis_gang::observed::{SlimDeviceClass, SlimNode};
-use trellis_gang::{allocation, engine, external};
 
 /// An engine that is restored from a snapshot and explains it.
 pub(super) struct Explainer {

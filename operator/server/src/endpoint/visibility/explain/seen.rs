@@ -5,9 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use trellis_api::visibility::{Explanation, GangName, JobRef, OtherJobs, SmallestChange};
-use trellis_scheduler::Snapshot;
-
 use trellis_gang::{engine, external};
+use trellis_scheduler::Snapshot;
 
 /// Topology level whose domains are nodes.
 const HOST: &str = "kubernetes.io/hostname";
@@ -128,8 +127,9 @@ fn hide_nodes(told: &mut Explanation) {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::json;
+
+    use super::*;
 
     fn told() -> Explanation {
         serde_json::from_value(json!({

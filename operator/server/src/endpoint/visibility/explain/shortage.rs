@@ -2,10 +2,10 @@
 
 use trellis_api::Quantity;
 use trellis_api::visibility::Shortage;
+use trellis_gang::engine;
 use trellis_scheduler::{Detail, GangId, GroupName, InDomain, ResourceName};
 
 use super::super::nodes::job_ref;
-use trellis_gang::engine;
 
 /// None: the reason has no numbers.
 pub(super) fn of(detail: &Detail) -> Option<Shortage> {

@@ -1,10 +1,11 @@
 //! Jobs of an engine that wait for different reasons.
 
-use super::*;
 use trellis_api::visibility::GangName;
 use trellis_scheduler::{
     GroupName, Node, Preemption, Queue, QueueName, Quota, Resources, TaskGroup, Time, WithinQueue,
 };
+
+use super::*;
 
 const GPU: &str = "nvidia.com/gpu";
 

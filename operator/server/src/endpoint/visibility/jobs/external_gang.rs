@@ -5,7 +5,6 @@ use std::sync::Arc;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use trellis_api::job::JobPhase;
 use trellis_api::{PodGroup, Reason};
-
 use trellis_cache::Cache;
 use trellis_gang::external;
 use trellis_gang::external::Unit;

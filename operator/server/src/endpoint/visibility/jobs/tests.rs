@@ -1,16 +1,17 @@
 //! Rows of an engine's snapshot.
 
-use super::*;
-use serde_json::json;
 use std::time::Duration;
+
+use serde_json::json;
 use trellis_api::job::JobPhase;
+use trellis_dispatch::context::Context;
+use trellis_gang::observed::SlimPod;
 use trellis_scheduler::{
     BorrowWithin, Decision, Engine, GangId, GroupName, Node, Preemption, Queue as EngineQueue,
     QueueName, Reclaim, Resources, TaskGroup, WithinQueue,
 };
 
-use trellis_dispatch::context::Context;
-use trellis_gang::observed::SlimPod;
+use super::*;
 
 const START: i64 = 1_800_000_000_000;
 

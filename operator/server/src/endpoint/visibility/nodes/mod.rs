@@ -13,14 +13,14 @@ use serde_json::{Value, json};
 use trellis_api::visibility::{
     Amount, HeldBy, JobRef, NodeDomain, NodeHold, NodeReason, NodeResource, NodeState, Served,
 };
+use trellis_gang::key::Key;
+use trellis_gang::{engine, external};
 use trellis_scheduler::{
     FreeOn, Node, NodeName, ResourceName, Resources, Snapshot, Topology, TopologyLevel,
 };
 
 use super::table::{Column, Row};
 use tally::{Hold, Tally};
-use trellis_gang::key::Key;
-use trellis_gang::{engine, external};
 
 /// The row of each node, by name. `created` gives the node's creation time.
 pub(super) fn rows(

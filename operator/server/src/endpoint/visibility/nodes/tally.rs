@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use trellis_gang::engine;
+use trellis_gang::key::Key;
 use trellis_scheduler::{
     Gang, GangId, NodeName, PlaceSnapshot, PodKey, ResourceName, Resources, Snapshot,
     StandingSnapshot, Time,
 };
 
 use super::Tallies;
-use trellis_gang::engine;
-use trellis_gang::key::Key;
 
 /// State of a job's pods on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

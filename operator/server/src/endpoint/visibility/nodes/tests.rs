@@ -1,10 +1,11 @@
 //! Rows of nodes from a busy engine.
 
-use super::*;
 use trellis_scheduler::{
     Engine, Gang, GangId, GroupName, PodKey, Queue, QueueName, Resources, TaskGroup, Time,
     Topology, TopologyLevel, TopologyName,
 };
+
+use super::*;
 
 const GPU: &str = "nvidia.com/gpu";
 const RACK: &str = "example.com/rack";

@@ -1,10 +1,10 @@
 //! Quota policies, and jobs that go beyond them.
 
+use trellis_gang::key::Key;
+use trellis_gang::quota::LimitsReport;
 use trellis_policies::quota::{Holder, LimitId, What};
 
 use super::*;
-use trellis_gang::key::Key;
-use trellis_gang::quota::LimitsReport;
 
 fn quota(name: &str, spec: Value) -> Value {
     json!({
