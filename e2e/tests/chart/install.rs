@@ -120,6 +120,7 @@ pub(crate) async fn life(helm: Helm) -> Result<()> {
     site.reaches("before", JobPhase::Running).await;
     running.assert_runs();
     drop(running);
+    operator::give_lease_back(&control_plane).await?;
 
     helm.ok(&["uninstall", "trellis", "--namespace", NAMESPACE])?;
     // Or no namespace would end any more.

@@ -265,7 +265,7 @@ fn words_to_look_for_in_the_log_are_what_it_says() {
         .map(|words| words.trim_end_matches('`'))
         .collect();
     assert!(words.len() > 8, "only {words:?}");
-    let sources = files(&root().join("operator/src"), &[".rs"]).unwrap();
+    let sources = files(&root().join("operator"), &[".rs"]).unwrap();
     let texts = sources
         .values()
         .flat_map(|source| source.split('"').skip(1).step_by(2));
