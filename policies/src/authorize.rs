@@ -1,4 +1,5 @@
-//! What may run, what the caller knows, and what no policy can grant.
+//! The [`AuthorizedJob`], the facts that the caller supplies, and the rules that no policy can
+//! change.
 
 use std::collections::BTreeMap;
 
@@ -13,19 +14,19 @@ const HIGHEST_USER_PRIORITY: i32 = 1_000_000_000;
 /// PriorityClasses of this prefix are the system's (`scheduling.SystemPriorityClassPrefix`).
 const SYSTEM_PREFIX: &str = "system-";
 
-/// What the caller knows of the cluster, as far as policies look at it.
+/// Facts of the cluster that policies look at.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts<'a> {
     /// Name of the queue that the job was compiled for.
     pub queue: &'a str,
-    /// That queue.
+    /// Spec of that queue.
     pub queue_spec: &'a QueueSpec,
     /// Name of the job's namespace.
     pub namespace: &'a str,
-    /// That namespace's labels.
+    /// Labels of that namespace.
     pub namespace_labels: &'a BTreeMap<String, String>,
-    /// The PriorityClass that the job's priority comes from: its own, or the
-    /// cluster's default. None: neither.
+    /// The PriorityClass that the job's priority comes from: the job's own class, or the cluster's
+    /// default. None: no class.
     pub priority_class: Option<&'a str>,
 }
 
@@ -86,8 +87,8 @@ impl AuthorizedJob {
     }
 }
 
-/// What no policy can grant: facts of another queue or namespace, priorities of the
-/// cluster's own parts, and what may not stand in pods.
+/// Refusals that no policy can lift: facts of another queue or namespace, priorities reserved for
+/// the system, and pod fields that are not listed.
 pub(crate) fn always(job: &CompiledJob, facts: &Facts<'_>) -> Vec<Refusal> {
     let mut refusals = Vec::new();
     for demand in job.demands() {
@@ -103,8 +104,8 @@ pub(crate) fn always(job: &CompiledJob, facts: &Facts<'_>) -> Vec<Refusal> {
     refusals
 }
 
-/// What may not stand in the pods of a group. They differ by name, rank and node
-/// alone: one stands for all.
+/// Refusals for the unlisted fields of a group's pods. The pods differ only by name, rank and node,
+/// so that looking at one is enough.
 fn stand_in_pods(group: &CompiledGroup) -> Vec<Refusal> {
     let unlisted = unlisted(&group.pod(0, &PodPlacement::NOWHERE)).into_iter();
     let refusal = |Unlisted { path, remedy }| Refusal {
@@ -126,7 +127,7 @@ pub(crate) fn selects_namespace(facts: &Facts<'_>) -> bool {
     selects(selector, facts.namespace_labels)
 }
 
-/// What was not looked at is not allowed.
+/// Refuses a queue whose facts the caller did not supply.
 fn is_known(queue: &str, job: &CompiledJob, facts: &Facts<'_>) -> Option<Refusal> {
     (!knows(queue, job, facts)).then(|| Refusal {
         by: By::Rule(Rule::FactsOfTheJob),

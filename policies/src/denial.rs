@@ -1,11 +1,11 @@
-//! What is said of a job that may not run.
+//! Why a job may not run.
 
 use std::fmt;
 
-/// Of many the first are told: what is said goes into the job's status, again and again.
+/// At most this many items are listed, because the message goes into the job's status repeatedly.
 pub(crate) const TOLD: usize = 20;
 
-/// The first of them, and how many there are beside.
+/// Joins the first items, and adds how many more there are.
 pub(crate) fn told<T: fmt::Display>(all: &[T], between: &str) -> String {
     let shown: Vec<_> = all.iter().take(TOLD).map(ToString::to_string).collect();
     let shown = shown.join(between);
@@ -18,7 +18,7 @@ pub(crate) fn told<T: fmt::Display>(all: &[T], between: &str) -> String {
 /// Rules that no policy can change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rule {
-    /// What is decided on is what is known of the job's own queue and namespace.
+    /// The facts must be those of the job's own queue and namespace.
     FactsOfTheJob,
     /// The priority is one that users may have.
     UserPriority,
@@ -44,14 +44,14 @@ impl fmt::Display for Rule {
     }
 }
 
-/// Who denies a demand.
+/// The rule or policy that denies a demand.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum By {
     /// A rule that no policy can change.
     Rule(Rule),
     /// Policies that forbid it, by their ids.
     Policies(Vec<String>),
-    /// That no policy permits it.
+    /// No policy permits it.
     NoPermit,
     /// A QuotaPolicy, by its name.
     Quota(String),
@@ -78,11 +78,11 @@ impl fmt::Display for By {
 /// One demand that is denied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// Who denies it.
+    /// The rule or policy that denies the demand.
     pub by: By,
-    /// What is demanded, in words.
+    /// The demand, in words.
     pub demand: String,
-    /// The way out.
+    /// How to avoid the refusal.
     pub remedy: String,
 }
 
@@ -93,7 +93,7 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// Everything about a job that is denied. Never empty.
+/// Every denied demand of a job. Never empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Denial(Vec<Refusal>);
 

@@ -1,5 +1,5 @@
-//! What a pod can ask for beyond Pod Security "restricted", and beyond what a pod of
-//! users has any business with.
+//! Privileges of a pod beyond the level "restricted" of the Pod Security Standards, and other
+//! powers that users' pods do not need.
 
 use std::fmt;
 

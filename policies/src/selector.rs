@@ -48,7 +48,7 @@ fn holds(expression: &LabelSelectorRequirement, labels: &BTreeMap<String, String
     let values = expression.values.as_deref().unwrap_or_default();
     match expression.operator.as_str() {
         "In" => value.is_some_and(|v| values.contains(v)),
-        // What does not bear the label is not in any list of its values.
+        // NotIn also selects objects without the label.
         "NotIn" => !values.is_empty() && value.is_none_or(|v| !values.contains(v)),
         "Exists" => values.is_empty() && value.is_some(),
         "DoesNotExist" => values.is_empty() && value.is_none(),

@@ -170,7 +170,7 @@ impl Core {
     }
 }
 
-/// What is compared again at each character of an image.
+/// Patterns that Cedar compares again at each character of an image.
 fn patterns() -> Vec<PolicyObject> {
     let longest = MAX_TEXT / 2;
     let count = (NAMESPACE_STEPS - (1 << 17)) / (longest * MAX_TEXT);
@@ -182,7 +182,7 @@ fn patterns() -> Vec<PolicyObject> {
     spread(&all)
 }
 
-/// As many words as there may be, each evaluated for each image.
+/// As many words as the bounds allow, each evaluated for each image.
 fn words() -> Vec<PolicyObject> {
     // A word is 128 steps, and `+ 1` are two.
     let each = NAMESPACE_STEPS / NAMESPACE_POLICIES / 128;

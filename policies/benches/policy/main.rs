@@ -141,8 +141,8 @@ fn decide(policies: &Policies, job: &CompiledJob) -> JobDecision {
     authorize(Some(policies), job.clone(), &facts, &submission).0
 }
 
-/// What an organisation has: a few policies for all, and for each namespace
-/// which queues, images and secrets it may use and what its team may not.
+/// Policies of an organisation: a few for the cluster, and for each namespace the queues, images
+/// and secrets that it may use and what its team may not do.
 fn objects(size: usize) -> Vec<PolicyObject> {
     let common = [
         "permit(principal, action in [Trellis::Action::\"Submit\", \

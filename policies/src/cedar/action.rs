@@ -5,7 +5,7 @@ use super::kind::Kind;
 
 macro_rules! actions {
     ($($(#[doc = $doc:literal])+ $name:ident on $kind:ident,)+) => {
-        /// What a job asks to do.
+        /// An action that a job requests.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Action {
             $($(#[doc = $doc])+ $name,)+
@@ -15,18 +15,18 @@ macro_rules! actions {
             /// Every action.
             pub const ALL: [Self; 11] = [$(Self::$name,)+];
 
-            /// The word itself.
+            /// The action's name in policies.
             #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$name => stringify!($name),)+ }
             }
 
-            /// What it means, in one sentence.
+            /// Meaning of the action, in one sentence.
             pub(super) const fn meaning(self) -> &'static str {
                 match self { $(Self::$name => concat!($($doc),+),)+ }
             }
 
-            /// What it is done to.
+            /// Kind of the resource that the action is about.
             pub(super) const fn kind(self) -> Kind {
                 match self { $(Self::$name => Kind::$kind,)+ }
             }

@@ -1,20 +1,20 @@
-//! What is asked: one action on one thing.
+//! The question that policies answer: one action on one resource.
 
 use trellis_api::job::NetworkPort;
 use trellis_compiler::{Endpoint, Peer, RemoteSecret};
 
 use super::action::Action;
 
-/// One action on one thing.
+/// One action on one resource.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Ask {
     /// To submit the job itself.
     Submit,
     /// To wait in a queue.
     UseQueue {
-        /// Its name.
+        /// Name of the queue.
         queue: String,
-        /// Whether its `namespaceSelector` selects the job's namespace.
+        /// True if the queue's `namespaceSelector` selects the job's namespace.
         selects_namespace: bool,
     },
     /// To have the priority of a class.
@@ -48,7 +48,7 @@ pub struct Object {
     pub name: String,
 }
 
-/// What is kept in a store, and the namespace that asks: a SecretStore is in it.
+/// A secret in an external store, and the requesting namespace, which holds the SecretStore.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Remote {
     /// The namespace.
@@ -72,7 +72,7 @@ impl Remote {
     }
 }
 
-/// What a volume is made of.
+/// Kind of the object behind a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum VolumeKind {
     /// A PersistentVolumeClaim.
@@ -98,9 +98,9 @@ impl VolumeKind {
 /// The other end of a connection, and the namespace that its Service is in.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Far {
-    /// Who, and the ports.
+    /// The peer and its ports.
     pub endpoint: Endpoint,
-    /// Of a Service: its namespace.
+    /// Namespace of the Service, if the peer is a Service.
     pub namespace: String,
 }
 

@@ -10,9 +10,9 @@ pub(super) const MAX_OPERATORS: usize = 512;
 
 /// Stack for the deepest that is taken, in bytes.
 const STACK: usize = 32 << 20;
-/// Of it what every policy needs, and what each operator and each nesting adds.
-/// Measured: without optimization Cedar's evaluator takes 47 KiB an operator, its
-/// validator less than 16, its parser 50 a nesting.
+/// Stack that every policy needs, and stack that each operator and each nesting adds, in bytes.
+/// Measured without optimization: Cedar's evaluator takes 47 KiB for an operator, its validator
+/// less than 16 KiB, its parser 50 KiB for a nesting.
 const BASE: usize = 256 << 10;
 const EACH_OPERATOR: usize = if cfg!(debug_assertions) {
     56 << 10
@@ -46,7 +46,7 @@ pub(super) fn with_most_stack<T>(work: impl FnOnce() -> T) -> T {
     stacker::grow(STACK, work)
 }
 
-/// What is too deep, or not taken at all, and where: an offset in bytes.
+/// Text that is nested too deep or not supported, with its offset in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TooMuch {
     pub(super) at: usize,
@@ -120,7 +120,7 @@ struct Walk {
     /// `if`s of this policy: each may be in the branch of the one before.
     conditionals: usize,
     operators: usize,
-    /// Of the policies so far.
+    /// Most stack that one of the policies read so far needs.
     need: Need,
 }
 
@@ -194,7 +194,7 @@ mod tests {
             (format!("// \"\n{}", "[".repeat(99)), false),
             ("if a then b else ".repeat(16), true),
             ("if a then b else ".repeat(17), false),
-            // Of a policy each, not of the whole text.
+            // The bounds apply to each policy, not to the whole text.
             ("a if b;".repeat(99), true),
             ("a && ".repeat(512), true),
             ("a && ".repeat(513), false),
@@ -217,7 +217,7 @@ mod tests {
         }
     }
 
-    /// What is made is never less than what is needed.
+    /// The stack that is allocated is never smaller than the stack that is needed.
     #[test]
     fn the_deepest_fits_on_the_stack() {
         let most = format!(

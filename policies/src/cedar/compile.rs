@@ -35,7 +35,7 @@ impl Compiled {
     }
 }
 
-/// What came of compiling an object.
+/// Result of compiling an object.
 pub(super) struct Checked {
     pub(super) result: Result<Compiled, Vec<Problem>>,
     pub(super) warnings: Vec<Problem>,
@@ -59,11 +59,10 @@ pub(super) fn compile(schema: &Schema, object: &PolicyObject) -> Checked {
     }
 }
 
-/// What comes of an object: policies and what its tests say, or what is wrong.
+/// Compiled policies and their test results, or the problems of the object.
 pub(super) type Outcome = Result<(Compiled, Vec<Tested>), Vec<Problem>>;
 
-/// Compiles an object and runs its tests, whatever they say. Beside it what the
-/// object says in vain.
+/// Compiles an object and runs its tests, whether they pass or fail. Also returns warnings.
 pub(super) fn examine(schema: &Schema, object: &PolicyObject) -> (Outcome, Vec<Problem>) {
     let mut warnings = Vec::new();
     let result = look(object).and_then(|need| {
@@ -81,7 +80,7 @@ pub(super) fn examine(schema: &Schema, object: &PolicyObject) -> (Outcome, Vec<P
     (result, warnings)
 }
 
-/// What can be said before anything is parsed.
+/// Checks the object before its text is parsed.
 fn look(object: &PolicyObject) -> Result<Need, Vec<Problem>> {
     if let Some(why) = &object.unreadable {
         let fix = "write it as this version of Trellis has it";
@@ -101,7 +100,7 @@ fn look(object: &PolicyObject) -> Result<Need, Vec<Problem>> {
     look_at(&object.cedar)
 }
 
-/// What can be said of the text before it is parsed.
+/// Checks the text before it is parsed.
 pub(super) fn look_at(text: &str) -> Result<Need, Vec<Problem>> {
     if text.len() > MAX_POLICY_TEXT && text.chars().count() > MAX_POLICY_TEXT {
         let rule = trellis_api::rules::POLICY_TEXT.message();
@@ -149,8 +148,8 @@ pub(super) fn parse(text: &str) -> Result<PolicySet, Vec<Problem>> {
     Err(vec![Problem::new("spec.cedar", problem.0, problem.1)])
 }
 
-/// Strict validation. What Cedar only warns of is refused too: a policy that can
-/// never apply is a mistake, and text that reads otherwise than it compares is worse.
+/// Strict validation. Cedar's warnings are errors here: a policy that can never apply is a mistake,
+/// and text that looks different from how it compares is worse.
 fn validate(schema: &Schema, text: &str, set: &PolicySet) -> Result<(), Vec<Problem>> {
     let result = schema.validator().validate(set, ValidationMode::Strict);
     let errors = result

@@ -1,4 +1,4 @@
-//! What is decided about one request.
+//! The decision about one request.
 
 use std::fmt;
 
@@ -7,25 +7,25 @@ use trellis_api::{Enforcement, Reason};
 
 use crate::denial::told;
 
-/// What is decided about one request.
+/// The decision about one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
-    /// Whether it may.
+    /// The verdict: allowed, forbidden, not permitted or undecided.
     pub verdict: Verdict,
     /// Ids of the policies that decide it: permits that allow it, or forbids that
     /// deny it. Sorted.
     pub policies: Vec<String>,
-    /// Those of them that stop a job that runs: forbids of objects that say `onViolation: Evict`.
+    /// Those of them that evict a running job: forbids of objects with `onViolation: Evict`.
     pub evicting: Vec<String>,
-    /// What could not be evaluated: the policy's id, and why. Sorted.
+    /// Policies that could not be evaluated: the policy's id and the reason. Sorted.
     pub errors: Vec<String>,
-    /// The policy that is missing where nothing permits it.
+    /// The policy that is missing, if no policy permits the request.
     pub hint: Option<String>,
-    /// What policies say that do not decide. Sorted.
+    /// Results of policies that are enforced as Warn or Audit and do not decide. Sorted.
     pub beside: Vec<Beside>,
 }
 
-/// Whether a request may.
+/// The verdict on a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// A policy permits it, none forbids it, and all could be evaluated.
@@ -34,11 +34,11 @@ pub enum Verdict {
     Forbidden,
     /// No policy permits it.
     NotPermitted,
-    /// Nobody can say: nothing is allowed.
+    /// The policies could not decide, so the request is not allowed.
     Undecided(Undecided),
 }
 
-/// Why nobody can say.
+/// Why the policies could not decide.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Undecided {
     /// The policies have not been read yet.
@@ -54,14 +54,14 @@ pub enum Undecided {
     Unmade(String),
 }
 
-/// What a policy would deny that does not decide, or why it could not say.
+/// Result of a policy that does not decide: the denial that it would cause, or why it failed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Beside {
     /// Warn or Audit.
     pub enforcement: Enforcement,
     /// Ids of the policies that would deny it.
     pub policies: Vec<String>,
-    /// What could not be evaluated.
+    /// Policies that could not be evaluated: the policy's id and the reason.
     pub errors: Vec<String>,
 }
 

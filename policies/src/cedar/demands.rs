@@ -1,4 +1,4 @@
-//! What a compiled job demands, as requests: one for each action on each thing.
+//! The demands of a compiled job as requests: one for each action on each resource.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,12 +10,12 @@ use super::subject::{About, Requester};
 use crate::authorize::{asks_for, knows, selects_namespace};
 use crate::{Facts, Privilege, asked};
 
-/// What the caller knows of a job beside what it was compiled into and [`Facts`].
+/// Facts of a job that are in neither the compiled job nor [`Facts`].
 #[derive(Clone, Copy, Debug)]
 pub struct Submission<'a> {
     /// Labels of the TrainingJob.
     pub labels: &'a BTreeMap<String, String>,
-    /// Who submitted it. None: nobody knows.
+    /// The user who submitted it. None: not known.
     pub requester: Option<&'a Requester>,
     /// The attempt that it is about to make, from 1.
     pub attempt: i64,
@@ -57,7 +57,7 @@ fn ask(demand: &Demand, job: &CompiledJob, facts: &Facts<'_>) -> Ask {
     asked_by(demand, job.job().namespace(), selects_namespace)
 }
 
-/// What a demand asks for in that namespace. `selects` says whether a queue selects it.
+/// The request that a demand makes in that namespace. `selects` tells whether a queue selects it.
 pub(super) fn asked_by(demand: &Demand, namespace: &str, selects: impl Fn(&str) -> bool) -> Ask {
     let object = |name: &String| Object {
         namespace: namespace.to_owned(),
@@ -121,7 +121,7 @@ fn of_pods(groups: &[CompiledGroup]) -> Vec<Demanded> {
     all.collect()
 }
 
-/// What policies may look at beside the requests.
+/// Facts that policies may look at beside the requests.
 pub(super) fn about<'a>(job: &'a CompiledJob, submission: &Submission<'a>) -> About<'a> {
     let spec = job.job().spec();
     let deadlines: Option<&Deadlines> = spec.deadlines.as_ref();

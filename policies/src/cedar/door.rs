@@ -11,12 +11,12 @@ use crate::authorize::always;
 use crate::denial::told;
 use crate::{AuthorizedJob, By, Denial, Facts, Refusal};
 
-/// What is decided about a job: one decision for each thing that it demands.
+/// The decision about a job: one [`Decision`] for each of its demands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobDecision {
     /// Hash of the policies that decided. None: they have not been read yet.
     pub set: Option<String>,
-    /// What it demands, and what is decided about that.
+    /// Each demand of the job, with the decision about it.
     pub decided: Vec<(Demanded, Decision)>,
 }
 
@@ -25,7 +25,7 @@ pub struct JobDecision {
 pub enum NotAuthorized {
     /// It is refused, until the job or a policy changes.
     Denied(Denial),
-    /// Nobody can say yet, and nothing is allowed: it waits.
+    /// The policies cannot decide yet, so the job waits.
     Undecided {
         /// The reason, as a condition bears it.
         reason: Reason,
@@ -80,14 +80,14 @@ pub fn authorize(
     (decision, outcome)
 }
 
-/// What comes of what was decided, and of what no policy can grant.
+/// Combines the policies' decision with the refusals that no policy can lift.
 pub(super) fn judge(
     decision: &JobDecision,
     mut refusals: Vec<Refusal>,
 ) -> Result<(), NotAuthorized> {
     refusals.extend(decision.decided.iter().flat_map(refused));
     refusals.sort_by(|a, b| (&a.by, &a.demand).cmp(&(&b.by, &b.demand)));
-    // What a rule denies is said once.
+    // A demand that a rule and a policy both refuse is reported once.
     let mut said = std::collections::BTreeSet::new();
     refusals.retain(|refusal| said.insert(refusal.demand.clone()));
     match (Denial::new(refusals), undecided(decision)) {
@@ -150,7 +150,7 @@ fn refused((demanded, decision): &(Demanded, Decision)) -> Vec<Refusal> {
     demanded.words.iter().map(one).collect()
 }
 
-/// What nobody can say: each cause once.
+/// The causes that keep the policies from deciding, each once.
 fn undecided(decision: &JobDecision) -> Option<NotAuthorized> {
     let mut causes = std::collections::BTreeSet::new();
     let mut reason = None;

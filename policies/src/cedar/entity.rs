@@ -1,5 +1,5 @@
-//! What is asked for, as an entity of Cedar. Ids are given to Cedar whole and
-//! never put into text.
+//! Resources of requests as Cedar entities. Ids are passed to Cedar as values and never put into
+//! policy text.
 
 use std::collections::{HashMap, HashSet};
 
@@ -82,7 +82,7 @@ fn tags(labels: &std::collections::BTreeMap<String, String>) -> Vec<(String, Val
     labels.iter().map(pair).collect()
 }
 
-/// What is asked for. None: the job itself.
+/// The resource of a request. None: the job itself.
 pub(super) fn resource(schema: &Schema, ask: &Ask) -> Result<Option<Entity>, Unmade> {
     let kind = ask.action().kind();
     let (id, attributes, namespace) = match ask {

@@ -9,7 +9,7 @@ use super::index::Index;
 use super::scene::{Posed, Scene};
 use super::subject::Subject;
 
-/// What several sets of policies say together: the same as if they were one.
+/// Combined answer of several policy sets: the same as if they were one set.
 #[derive(Default)]
 struct Said {
     permits: Vec<String>,
@@ -25,12 +25,12 @@ impl Said {
             let response = authorizer.is_authorized(&posed.request, set, &posed.entities);
             let diagnostics = response.diagnostics();
             let ids = diagnostics.reason().map(ToString::to_string);
-            // Of an answer of Deny the reasons are forbids, or there are none.
+            // The reasons for Deny are forbids; if no policy permits the request, there are none.
             match response.decision() {
                 Answer::Allow => said.permits.extend(ids),
                 Answer::Deny => said.forbids.extend(ids),
             }
-            // Cedar passes over a policy that errs: here it counts.
+            // Cedar ignores a policy that fails to evaluate; Trellis counts it.
             said.errors
                 .extend(diagnostics.errors().map(ToString::to_string));
         }

@@ -13,15 +13,15 @@ pub struct Examined {
     pub policy_ids: Vec<String>,
     /// Its tests, in their order.
     pub tests: Vec<Tested>,
-    /// What it says in vain.
+    /// Warnings: text that takes effect and does less than it seems to.
     pub warnings: Vec<Problem>,
 }
 
 impl Loader {
-    /// Looks at one object, as loading it does; tests that fail are told, and stop nothing.
+    /// Examines one object as loading it does; failed tests are reported and stop nothing.
     ///
     /// # Errors
-    /// With all that keeps its policies from taking effect, beside tests that fail.
+    /// Lists every problem that keeps the policies from taking effect, except failed tests.
     pub fn examine(&self, object: &PolicyObject) -> Result<Examined, Vec<Problem>> {
         let (result, warnings) = compile::examine(self.schema(), object);
         let (compiled, tests) = result?;

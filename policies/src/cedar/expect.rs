@@ -1,15 +1,15 @@
-//! What a test expects, and what came: one comparison and one wording for the
-//! tests of an object and for those of a file of their own.
+//! Compares the result of a test with its expectation. Tests in an object and tests in a separate
+//! file share the comparison and its wording.
 
 use std::collections::BTreeSet;
 
 use trellis_api::job_policy::ExpectedDecision;
 
-/// Compares what a test expects with what came: the decision, and the ids of the
-/// policies that decide. Expected of the latter may be nothing.
+/// Compares the expected decision and the ids of the deciding policies with the result. A test need
+/// not list ids.
 ///
 /// # Errors
-/// With what came instead, in words.
+/// Describes the result if it differs.
 pub fn compare(
     (expected, by): (ExpectedDecision, Option<&[String]>),
     (came, policies): (ExpectedDecision, &[String]),
@@ -27,7 +27,7 @@ pub fn compare(
     Err(format!("expected {came:?} by {by:?}, came by {policies:?}"))
 }
 
-/// What is said where nobody can decide.
+/// The message for a test whose request the policies cannot decide.
 #[must_use]
 pub fn undecided(why: &str) -> String {
     format!("it is not decided: {why}")

@@ -16,8 +16,8 @@ const STYLE: Config = Config {
 /// Times that a text is formatted until nothing changes any more.
 const PASSES: usize = 4;
 
-/// The text of policies in Cedar's own style, ended by a line end: the same policies
-/// with the same comments. What is formatted already stays as it is.
+/// Formats the text of policies in Cedar's own style, with a line end at the end. Policies and
+/// comments stay the same, and formatted text does not change.
 ///
 /// # Errors
 /// If the text is no policies, or cannot be formatted without loss.
@@ -26,7 +26,7 @@ pub fn format(text: &str) -> Result<String, Vec<Problem>> {
     bounds::with_most_stack(|| {
         parse(text)?;
         let formatted = settle(text).map_err(|problem| vec![*problem])?;
-        // What is taken as it is written must be taken as it is formatted.
+        // The formatted text must be within the same bounds as the original.
         look_at(&formatted)?;
         Ok(formatted)
     })
@@ -55,7 +55,7 @@ fn settle(text: &str) -> Result<String, Box<Problem>> {
     Err(refusal(text, None, "it does not come to rest"))
 }
 
-/// What keeps a text from being formatted, at a word of it.
+/// The problem that keeps a text from being formatted, at the word `at`.
 fn refusal(text: &str, at: Option<&str>, why: &str) -> Box<Problem> {
     let message = format!("cannot be formatted: {why}");
     let fix = "put comments before whole conditions, or format it by hand";

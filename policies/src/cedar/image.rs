@@ -11,8 +11,8 @@ pub(super) struct Image {
 }
 
 impl Image {
-    /// Takes a name apart. What cannot be the name of an image has parts that
-    /// allow-lists do not know; the runtime refuses it.
+    /// Splits the name of an image into its parts. The parts of an invalid name match no
+    /// allow-list, and the runtime refuses the image.
     pub(super) fn of(name: &str) -> Self {
         let (rest, digest) = match name.split_once('@') {
             Some((rest, digest)) => (rest, Some(digest.to_owned())),

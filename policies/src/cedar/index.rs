@@ -87,9 +87,8 @@ impl Index {
         Ok(())
     }
 
-    /// The same without looking at whom and what a policy is about: all of them
-    /// are candidates wherever their object reaches. What the index is measured
-    /// and checked against.
+    /// Adds policies without indexing them by principal and resource: all of them are candidates
+    /// wherever their object reaches. Tests and benchmarks compare the index with this.
     pub(super) fn add_flat(
         &mut self,
         object: &PolicyObject,

@@ -41,7 +41,7 @@ pub(super) fn run(
     compiled: &Compiled,
 ) -> Result<Vec<Tested>, Problem> {
     let mut index = Index::default();
-    // Whatever it is enforced as: what it says is tested.
+    // Tests run against every policy as if it were enforced as Deny.
     let added = index.add(schema, object, Enforcement::Deny, &compiled.policies);
     added.map_err(|Twice(error)| {
         Problem::new("spec.cedar", error, "give each policy another @id")
@@ -88,7 +88,7 @@ fn decide(
     ))
 }
 
-/// What came instead, if it is not what the test expects.
+/// Describes the result if the test expects a different one.
 fn judge(test: &PolicyTest, object: &PolicyObject, decision: &Decision) -> Result<(), String> {
     if let Some(why) = decision.why_undecided() {
         return Err(undecided(&why));

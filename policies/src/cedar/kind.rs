@@ -213,7 +213,7 @@ impl Kind {
     }
 }
 
-/// What else is known when a request is decided.
+/// Context attributes of every request.
 pub(super) const CONTEXT: [Attribute; 9] = [
     maybe(
         "requester",

@@ -1,4 +1,4 @@
-//! What an object says in vain: it takes effect, and does less than it seems to.
+//! Warnings for policies that take effect and do less than they seem to.
 
 use cedar_policy::{Effect, Policy};
 use serde_json::Value;
@@ -8,9 +8,9 @@ use trellis_api::job_policy::OnViolation;
 use super::object::PolicyObject;
 use super::problem::Problem;
 
-/// What asks.
+/// Entity type of every principal.
 const NAMESPACE: &str = "Trellis::Namespace";
-/// What is meant by who compares the principal with something else.
+/// The fix for a policy that compares the principal with another type.
 const ASKS: &str = "write `principal in Trellis::Team::\"...\"` for the namespaces of a team, or \
                     `principal == Trellis::Namespace::\"...\"` for one";
 
@@ -20,8 +20,9 @@ pub(super) fn of(object: &PolicyObject, active: &[Policy]) -> Vec<Problem> {
     never.chain(evicts_nobody(object, active)).collect()
 }
 
-/// A condition on a principal that is none that ever asks: it is never so, or always. In the head of a policy, or where all
-/// of it hangs on that, Cedar's validator refuses the policy; elsewhere it says nothing.
+/// Warns about a condition on the principal that is always or never true, because principals never
+/// have that type. Cedar's validator refuses such a condition in a policy's head, or where the
+/// whole condition depends on it; elsewhere it does not report it.
 fn never_asked(policy: &Policy) -> Option<Problem> {
     let conditions = policy.to_json().ok()?;
     let mut left = vec![conditions.get("conditions")?];

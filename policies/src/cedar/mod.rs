@@ -1,9 +1,7 @@
-//! Policies that people write, in the Cedar language. Nothing outside of this
-//! room sees Cedar's types.
+//! Policies in the Cedar language. Cedar's types stay inside this module.
 //!
-//! Objects become a set of [`Policies`] ([`Loader::load`]); a compiled job
-//! becomes requests, and each a [`Decision`] ([`authorize`]). What cannot be
-//! decided is not allowed.
+//! Objects become a set of [`Policies`] ([`Loader::load`]). A compiled job becomes requests, and
+//! each request gets a [`Decision`] ([`authorize`]). An undecided request is not allowed.
 
 mod action;
 mod ask;

@@ -50,15 +50,15 @@ pub struct PolicyObject {
     pub generation: Option<i64>,
     /// The text of its policies.
     pub cedar: String,
-    /// What they do.
+    /// How the policies are enforced: Deny, Warn or Audit.
     pub enforcement: Enforcement,
-    /// What becomes of jobs that run and that they forbid.
+    /// Action on running jobs that the policies forbid.
     pub on_violation: OnViolation,
     /// Namespaces that they decide about. None: all, or the object's own.
     pub selector: Option<LabelSelector>,
-    /// What they must decide.
+    /// Tests of the policies.
     pub tests: Vec<PolicyTest>,
-    /// Why the object cannot be read, if it cannot: then nothing else is known of it.
+    /// The decoding error, if any. Then nothing else about the object is known.
     pub unreadable: Option<String>,
 }
 
@@ -80,8 +80,8 @@ impl PolicyObject {
         }
     }
 
-    /// True if what its policies forbid is stopped where it runs. What does not decide
-    /// stops nothing.
+    /// True if the object evicts running jobs that its policies forbid. Only objects enforced as
+    /// Deny do.
     pub(super) fn evicts(&self) -> bool {
         self.enforcement == Enforcement::Deny && self.on_violation == OnViolation::Evict
     }

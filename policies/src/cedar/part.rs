@@ -20,11 +20,12 @@ use super::weight;
 /// One object, in the version that takes effect.
 #[derive(Clone, Debug)]
 pub(super) struct Member {
-    /// As it stands.
+    /// The object as it is in the cluster.
     wanted: Arc<PolicyObject>,
-    /// What came of compiling that. None: its part is beyond a bound, and it was not compiled.
+    /// Problems and warnings of that version. None: its part is beyond a bound, so it was not
+    /// compiled.
     compiled: Option<Messages>,
-    /// The last version that was good.
+    /// The last valid version.
     good: Option<(Arc<PolicyObject>, Compiled)>,
 }
 
@@ -91,14 +92,14 @@ impl Member {
     }
 }
 
-/// Whether the objects of a part decide.
+/// Load state of a part, which determines whether its policies decide.
 #[derive(Clone, Debug)]
 enum LoadState {
-    /// They do.
+    /// The policies decide.
     Loaded,
     /// They have not been loaded yet: a forbid may be among them.
     Awaited,
-    /// They are beyond a bound, and none of them is evaluated.
+    /// The objects exceed a bound, so none of them is evaluated.
     Excess(Problem),
 }
 
@@ -123,8 +124,8 @@ pub(super) type Add = fn(
 ) -> Result<(), Twice>;
 
 impl Part {
-    /// All objects of the cluster, or of that namespace. Of `before` what is unchanged is not
-    /// compiled again.
+    /// Loads all objects of the cluster, or of that namespace. Objects that are unchanged since
+    /// `before` are not compiled again.
     pub(super) fn load(
         schema: &Schema,
         namespace: Option<&str>,
@@ -132,7 +133,7 @@ impl Part {
         objects: Vec<PolicyObject>,
     ) -> Self {
         let all: Vec<_> = objects.iter().collect();
-        // What administrators write for the whole cluster is bounded by object alone.
+        // Administrators write the cluster's policies: only each object is bounded, not their sum.
         let excess = namespace.and_then(|_| weight::excess(&all));
         let members = objects.into_iter().map(|object| {
             let before = before.and_then(|part| part.members.get(&object.key));

@@ -44,7 +44,7 @@ pub struct PodsAsking<'a> {
     pub runtime_seconds: Option<i64>,
 }
 
-/// That policies allow some pods to be placed. Only [`PodsQuestion::decide`] makes one.
+/// Proof that policies allow some pods to be placed. Only [`PodsQuestion::decide`] makes one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuthorizedPods {
     set: String,
@@ -82,7 +82,7 @@ pub struct PodsQuestion {
 }
 
 impl PodsQuestion {
-    /// What these pods ask for.
+    /// Collects the requests of these pods.
     pub fn new<'p>(asking: &PodsAsking<'_>, specs: impl IntoIterator<Item = &'p PodSpec>) -> Self {
         Self {
             namespace: asking.namespace.to_owned(),

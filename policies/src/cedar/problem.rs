@@ -1,4 +1,4 @@
-//! What is wrong with a policy, with its place in the text and a caret below it.
+//! Problems of policies, with their place in the text and a caret below it.
 
 use std::fmt;
 
@@ -75,10 +75,10 @@ impl Problem {
         }
     }
 
-    /// What Cedar says.
+    /// Turns a diagnostic of Cedar into a problem.
     pub(super) fn of_cedar(text: &str, said: &dyn Diagnostic) -> Self {
         let label = said.labels().and_then(|mut labels| labels.next());
-        // Cedar's numbers of policies mean nothing to who wrote them.
+        // Cedar numbers policies; the numbers mean nothing to their authors.
         let said_whole = said.to_string();
         let mut message = match said_whole.split_once("`, ") {
             Some((start, rest)) if start.starts_with("for policy `") => rest.to_owned(),

@@ -52,10 +52,10 @@ impl<'a> Posed<'a> {
 }
 
 impl Policies {
-    /// What these policies decide about the request of a test.
+    /// Decides the request of a test.
     ///
     /// # Errors
-    /// If it does not say what it asks for.
+    /// If the request does not name its resource completely.
     pub fn answer(&self, request: &TestRequest) -> Result<Decision, Problem> {
         let posed = Posed::new(request).map_err(|unposed| unposed.at("request"))?;
         let decided = self.decide(&posed.subject(), &posed.about(), [&posed.ask]);
@@ -64,7 +64,7 @@ impl Policies {
     }
 }
 
-/// What the test asks for. Which fields of the resource it has follows from the action.
+/// The question that a test asks. The action determines which fields of the resource it needs.
 fn ask(namespace: &str, action: TestAction, resource: &TestResource) -> Result<Ask, Unposed> {
     let name = || {
         let missing = "request.resource.name is missing";

@@ -10,7 +10,7 @@ use super::schema::Schema;
 use super::subject::{About, Requester, Subject};
 use super::weight::MAX_TEXT;
 
-/// Who asks, and in which circumstances.
+/// The principal and the context, which all requests of one decision share.
 pub(super) struct Scene<'a> {
     schema: &'a Schema,
     principal: EntityUid,

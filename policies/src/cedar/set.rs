@@ -22,39 +22,39 @@ pub struct Loader {
     schema: Arc<Schema>,
 }
 
-/// What became of one object.
+/// Load result of one object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ObjectVerdict {
-    /// Which.
+    /// The object's name and kind.
     pub key: ObjectKey,
     /// Its uid.
     pub uid: String,
     /// Generation of its spec.
     pub generation: Option<i64>,
-    /// Whether it takes effect.
+    /// State: active, degraded or invalid.
     pub state: ObjectState,
-    /// What is wrong with it as it stands.
+    /// Problems of its current version.
     pub problems: Vec<Problem>,
-    /// What it says in vain.
+    /// Warnings: text that takes effect and does less than it seems to.
     pub warnings: Vec<Problem>,
-    /// Ids of its policies that take effect: of its last good version, where it is degraded.
+    /// Ids of its policies that take effect: those of its last valid version if it is degraded.
     pub policy_ids: Vec<String>,
 }
 
-/// Whether an object takes effect.
+/// Which version of an object takes effect, if any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ObjectState {
-    /// As it stands.
+    /// Its current version takes effect.
     Active,
-    /// It is wrong as it stands: its last good version takes effect.
+    /// Its current version is invalid, so its last valid version takes effect.
     Degraded,
-    /// It is wrong, and never was good. What a Deny object might have said is
-    /// not known: where it reaches, nothing is allowed.
+    /// It has never been valid. Because the policies of a Deny object are then unknown, no job is
+    /// allowed where it reaches.
     Invalid,
 }
 
-/// Policies that take effect together: those of the cluster, and those of each namespace. What
-/// has not changed is shared with the version before.
+/// Policies that take effect together: those of the cluster, and those of each namespace. Parts
+/// that have not changed are shared with the previous version.
 #[derive(Clone, Debug)]
 pub struct Policies {
     schema: Arc<Schema>,
@@ -64,7 +64,7 @@ pub struct Policies {
     pace: Pace,
 }
 
-/// What is done between two requests of one decision.
+/// A callback that runs between two requests of one decision.
 #[derive(Clone, Default)]
 struct Pace(Option<Arc<dyn Fn() + Send + Sync>>);
 
@@ -221,8 +221,8 @@ impl Policies {
         &self.hash
     }
 
-    /// What all that decides about jobs of a namespace hangs on: where it is the
-    /// same, so is every decision. Policies of other namespaces do not change it.
+    /// Version of all policies that decide about jobs of a namespace: equal versions give equal
+    /// decisions. Policies of other namespaces do not change it.
     #[must_use]
     pub fn version(&self, namespace: &str) -> String {
         let own = self.find(Some(namespace)).map_or("", Part::hash);
@@ -235,7 +235,7 @@ impl Policies {
         !self.find(Some(namespace)).is_some_and(Part::is_awaited)
     }
 
-    /// What is wrong with it and what it does, of each object, in order.
+    /// State and problems of each object, in order.
     pub fn verdicts(&self) -> impl Iterator<Item = ObjectVerdict> {
         self.parts().flat_map(Part::verdicts)
     }
@@ -245,7 +245,7 @@ impl Policies {
         self.find(namespace).into_iter().flat_map(Part::verdicts)
     }
 
-    /// True if any of them stops what runs.
+    /// True if any of the policies evicts running jobs.
     #[must_use]
     pub fn evict(&self) -> bool {
         self.parts().any(|part| part.index.evict())

@@ -1,10 +1,10 @@
-//! Who asks, and what is known of the job beside what it asks for.
+//! The requesting namespace, and facts of the job beside its requests.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use trellis_api::names;
 
-/// The namespace that asks.
+/// The requesting namespace.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'a> {
     /// Its name.
@@ -21,7 +21,7 @@ impl Subject<'_> {
     }
 }
 
-/// Who submitted a job.
+/// The user who submitted a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Requester {
     /// The user's name.
@@ -30,14 +30,14 @@ pub struct Requester {
     pub groups: BTreeSet<String>,
 }
 
-/// What policies may look at beside the request itself.
+/// Facts of a job that policies may look at beside the request.
 #[derive(Clone, Copy, Debug)]
 pub struct About<'a> {
     /// The job's name.
     pub job: &'a str,
     /// Its labels.
     pub labels: &'a BTreeMap<String, String>,
-    /// Who submitted it. None: nobody knows.
+    /// The user who submitted it. None: not known.
     pub requester: Option<&'a Requester>,
     /// Devices of all pods together.
     pub gpus: i64,

@@ -1,4 +1,4 @@
-//! What is told of a decision: in the job's status, and beside the policies.
+//! Reports of a decision: in the job's status, and in the status of policies.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -53,11 +53,11 @@ impl JobDecision {
         })
     }
 
-    /// What of a job that runs is a reason to stop it, by the id of each policy that stops
-    /// it for that. `does` tells whether what runs does what was asked about.
+    /// Reasons to evict a running job, by the id of each policy that evicts it. `does` tells
+    /// whether the running pods do what a request is about.
     ///
-    /// A permit that is missing is none, nor is anything that nobody could decide: what runs
-    /// was allowed, and only that it is forbidden is sure.
+    /// A missing permit is no reason, nor is an undecided request: the running job was allowed, and
+    /// only a forbid is certain.
     #[must_use]
     pub fn evicting(&self, does: impl Fn(&Ask) -> bool) -> BTreeMap<String, String> {
         let mut all = BTreeMap::new();
@@ -70,7 +70,7 @@ impl JobDecision {
         all
     }
 
-    /// What is denied, by the id of each policy that forbids it, with what it does.
+    /// Denied demands and the enforcement, by the id of each policy that forbids them.
     #[must_use]
     pub fn forbidden(&self) -> BTreeMap<String, (Enforcement, String)> {
         let mut all: BTreeMap<String, (Enforcement, String)> = BTreeMap::new();

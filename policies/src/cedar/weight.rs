@@ -23,14 +23,14 @@ pub const MAX_TEXT: usize = trellis_api::rules::MAX_IMAGE;
 /// Steps of one token of Cedar: of an operator, a name, a value.
 const TOKEN: usize = 128;
 
-/// What policies cost.
+/// Cost of policies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Weight {
     policies: usize,
     steps: usize,
 }
 
-/// Which bound the objects of one namespace do not keep, with its value and what to do.
+/// The bound that the objects of one namespace exceed, with its value and the fix.
 pub(super) fn excess(objects: &[&PolicyObject]) -> Option<Problem> {
     let count = objects.len();
     if count > NAMESPACE_OBJECTS {
@@ -75,7 +75,7 @@ pub(super) fn excess(objects: &[&PolicyObject]) -> Option<Problem> {
 }
 
 impl Weight {
-    /// What the policies of a text cost. A text that is not taken costs nothing.
+    /// The cost of a text's policies. A text that fails the first checks costs nothing.
     fn of(text: &str) -> Self {
         if look_at(text).is_err() {
             return Self::default();

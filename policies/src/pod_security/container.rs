@@ -1,4 +1,4 @@
-//! What one container asks for.
+//! Privileges that one container asks for.
 
 use k8s_openapi::api::core::v1::{
     Capabilities, Container, ContainerPort, EphemeralContainer, Lifecycle, LifecycleHandler,
@@ -12,7 +12,7 @@ use crate::Privilege;
 /// The one capability that "restricted" lets containers add.
 const BIND: &str = "NET_BIND_SERVICE";
 
-/// What containers of every kind have that privileges can hide in.
+/// Fields of every kind of container that can ask for privileges.
 pub(super) struct View<'a> {
     security_context: Option<&'a SecurityContext>,
     ports: &'a [ContainerPort],

@@ -1,4 +1,4 @@
-//! What pods and containers say in a security context.
+//! Privileges in the security contexts of pods and containers.
 
 use k8s_openapi::api::core::v1::{
     AppArmorProfile, PodSecurityContext, SELinuxOptions, SeccompProfile,
@@ -51,7 +51,7 @@ const HARMLESS_DOMAINS: [&str; 7] = [
     "helm.sh",
     "meta.helm.sh",
     "prometheus.io",
-    // Nobody but the operator writes these.
+    // Only the operator writes these.
     "trellis.dev",
 ];
 
@@ -104,9 +104,10 @@ pub(super) fn annotations(metadata: &ObjectMeta, found: &mut Found) {
     }
 }
 
-/// True of an annotation that others may act upon: networks, devices, rights in a cloud,
-/// containers and mounts that no policy has seen are had by some. What a domain means nobody can
-/// know for all clusters, so that each is asked for that is not known to be harmless.
+/// True if an annotation may make a component of the cluster act: some annotations attach networks,
+/// devices or cloud permissions, or add containers and mounts that no policy has seen. The meaning
+/// of a domain differs by cluster, so policies must permit each annotation that is not known to be
+/// harmless.
 fn has_power(key: &str) -> bool {
     match key.split_once('/') {
         Some((domain, _)) => !HARMLESS_DOMAINS.contains(&domain) && !HARMLESS.contains(&key),

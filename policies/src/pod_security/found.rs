@@ -1,4 +1,4 @@
-//! What is found in a pod.
+//! Privileges and unlisted fields found in a pod.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -32,7 +32,7 @@ impl Found {
 pub struct Unlisted {
     /// The field, within the pod: `spec.priority`.
     pub path: String,
-    /// What is to be done about it.
+    /// How to avoid the refusal.
     pub remedy: String,
 }
 

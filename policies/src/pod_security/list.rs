@@ -11,17 +11,17 @@ mod volume;
 use Is::{Free, Has, Judged, Never, Only};
 use volume::VOLUME;
 
-/// What a field is.
+/// How a field of a pod is checked.
 pub(super) enum Is {
-    /// Harmless, whatever it says. It has no fields of its own.
+    /// Harmless with any value. It has no fields of its own.
     Free,
-    /// What it says, with all that is in it, is looked at for privileges.
+    /// The field and everything in it are checked for privileges.
     Judged,
-    /// It, or each of its items, has these fields and no others.
+    /// The field, or each of its items, may have only these fields.
     Has(Fields),
-    /// It has this value.
+    /// The field may have only this value.
     Only(&'static str),
-    /// It does not stand there. What to do instead.
+    /// The field must be absent. The text says what to do instead.
     Never(&'static str),
 }
 
@@ -193,7 +193,7 @@ macro_rules! container {
             ("terminationMessagePath", Free),
             ("terminationMessagePolicy", Free),
             ("tty", Free),
-            // Of claims, each a demand.
+            // Each claim is a demand of its own.
             (
                 "volumeDevices",
                 Has(&[("devicePath", Free), ("name", Free)]),
@@ -295,7 +295,7 @@ const PORT: Fields = &[
     ("protocol", Free),
 ];
 
-/// What is counted: the scheduler sees the same.
+/// Requests and limits, which the scheduler counts.
 const RESOURCES: Fields = &[
     ("claims", Never(DEVICES)),
     ("limits", Free),

@@ -1,7 +1,7 @@
-//! What a final pod asks for: a walk over the whole object, whatever made it.
+//! Privileges that a final pod asks for, found by walking over the whole object.
 //!
-//! [`list`] knows every field. What it leaves to be judged is judged in the files
-//! beside it, by Kubernetes' Pod Security Standards, "restricted".
+//! [`list`] knows every field. The other files here check the fields that it marks as judged, by
+//! the level "restricted" of Kubernetes' Pod Security Standards.
 
 mod container;
 mod context;

@@ -1,4 +1,4 @@
-//! What the pod as a whole asks for.
+//! Privileges that the pod as a whole asks for.
 
 use k8s_openapi::api::core::v1::{PodSpec, Toleration};
 
@@ -51,8 +51,8 @@ pub(super) fn of_spec(spec: &PodSpec, found: &mut Found) {
     container::of_containers("ephemeralContainers", ephemeral, pod, found);
 }
 
-/// What a toleration lets a pod on that is no place for pods of users. Where
-/// someone's own taints keep them off, that is between them.
+/// The key of a toleration that lets a pod onto nodes which are not meant for users' pods. Taints
+/// with other keys are the cluster owner's own matter.
 fn of_toleration(toleration: &Toleration) -> Option<&str> {
     match toleration.key.as_deref().unwrap_or_default() {
         "" => Some("*"),

@@ -37,7 +37,7 @@ pub(super) fn walk(value: &Value, fields: Fields, path: &str, found: &mut Vec<Un
     }
 }
 
-/// Of a list each item, else the value itself.
+/// Walks over each item of a list, or over the value itself.
 fn each(value: &Value, fields: Fields, path: &str, found: &mut Vec<Unlisted>) {
     match value {
         Value::Array(items) => {

@@ -10,18 +10,18 @@ use trellis_api::quantity::Amount;
 pub struct Asking<'a> {
     /// Its namespace's name.
     pub namespace: &'a str,
-    /// That namespace's labels.
+    /// Labels of that namespace.
     pub namespace_labels: &'a BTreeMap<String, String>,
     /// Name of its queue.
     pub queue: &'a str,
-    /// That queue.
+    /// Spec of that queue.
     pub queue_spec: &'a QueueSpec,
     /// The ServiceAccount that its pods run as. None: the namespace's default.
     pub service_account: Option<&'a str>,
-    /// The user who has submitted it. None: nobody knows.
+    /// The user who submitted it. None: not known.
     pub requester: Option<&'a str>,
-    /// What its pods ask for together, by resource: CPU in cores, memory and disk in
-    /// bytes, devices in pieces. None of a resource: more than can be counted.
+    /// Resources that its pods request together, by name: CPU in cores, memory and disk in bytes,
+    /// devices in pieces. None for a resource: the amount overflows.
     pub total: &'a BTreeMap<String, Option<Amount>>,
     /// Its pods.
     pub pods: i64,

@@ -1,4 +1,4 @@
-//! What quota policies say of one job.
+//! The verdict of quota policies on one job.
 
 use trellis_api::quantity::Amount;
 use trellis_api::quota_policy::QuotaEnforcement;
@@ -6,24 +6,24 @@ use trellis_api::quota_policy::QuotaEnforcement;
 use super::limit::LimitId;
 use crate::Refusal;
 
-/// A limit that a job draws on once it has its place, or while it waits for one.
+/// A limit that a job counts against, while it is placed or while it is pending.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Draw {
-    /// Which.
+    /// The limit.
     pub limit: LimitId,
-    /// How much may be held of it: jobs, hours, or the resource's units.
+    /// Largest usage of the limit: jobs, hours, or the resource's units.
     pub max: Amount,
-    /// What becomes of a job for which there is no room.
+    /// Action on a job that exceeds the limit.
     pub enforcement: QuotaEnforcement,
 }
 
-/// What quota policies say of one job.
+/// The verdict of quota policies on one job.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Verdict {
-    /// Why it may never run as it is.
+    /// Reasons why the job may never run as it is.
     pub denied: Vec<Refusal>,
-    /// What is told of it, and does not keep it.
+    /// Warnings, which do not keep the job from running.
     pub warned: Vec<Refusal>,
-    /// What it draws on.
+    /// Limits that the job counts against.
     pub draws: Vec<Draw>,
 }

@@ -2,14 +2,14 @@
 
 use std::fmt;
 
-/// Whom a limit holds for, of the jobs that its policy counts.
+/// Which of the jobs that a policy counts share one limit.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Holder {
     /// All of them together.
     Subject,
     /// Those of one user.
     Requester(String),
-    /// Those of which nobody knows who has submitted them, together.
+    /// Jobs whose requester is not known, together.
     Unknown,
 }
 
@@ -35,18 +35,18 @@ impl Holder {
     }
 }
 
-/// What is limited.
+/// The quantity that is limited.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum What {
-    /// Jobs that hold a place.
+    /// Jobs that are placed.
     RunningJobs,
-    /// Jobs that wait.
+    /// Jobs that are pending.
     QueuedJobs,
     /// GPU-hours in a window.
     GpuHours,
     /// A resource.
     Resource {
-        /// The flavor in which it is held. None: whichever.
+        /// The flavor that the resource comes from. None: any flavor.
         flavor: Option<String>,
         /// Its name.
         resource: String,

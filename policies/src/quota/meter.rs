@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 /// Parts of a window.
 const PARTS: i64 = 48;
 
-/// What was burnt in one part of the window.
+/// GPU time used in one part of the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Burnt {
     /// When the part begins, in seconds since 1970.
@@ -19,16 +19,16 @@ pub struct Burnt {
     pub gpu_seconds: i128,
 }
 
-/// What one holder burns.
+/// GPU time that one holder uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Meter {
     /// Length of a part, in seconds.
     part: i64,
     /// Length of the window, in seconds.
     window: i64,
-    /// GPUs that are held.
+    /// GPUs in use.
     rate: i64,
-    /// Until when that is counted, in seconds since 1970.
+    /// Time up to which usage is counted, in seconds since 1970.
     until: i64,
     /// GPU-seconds by the start of each part.
     parts: BTreeMap<i64, i128>,
@@ -151,7 +151,7 @@ impl Meter {
         self.rate == 0 && self.parts.is_empty()
     }
 
-    /// What to keep over a restart.
+    /// Usage by part, to be saved across a restart.
     pub fn parts(&self) -> impl Iterator<Item = Burnt> {
         let parts = self.parts.iter();
         parts.map(|(start, gpu_seconds)| Burnt {

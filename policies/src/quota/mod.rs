@@ -1,10 +1,10 @@
-//! How much? Arithmetic on declared limits, and no language: an overflow is a refusal,
+//! Quotas: arithmetic on declared limits, without a policy language. An overflow is a refusal,
 //! never a zero.
 //!
-//! A [`QuotaPolicies`] says of a job ([`Asking`]) what it may never do, and which
-//! limits it draws on ([`Draw`]). Who holds places keeps the account: the scheduler, which
-//! reserves for the whole gang at once or not at all. [`recount`] says from what is
-//! there what that account must be, and [`Meter`] what has been burnt in a window.
+//! [`QuotaPolicies`] determines for a job ([`Asking`]) why it may never run, and which limits it
+//! counts against ([`Draw`]). The scheduler keeps the usage, because it reserves for the whole gang
+//! at once or not at all. [`recount`] computes the usage anew from the existing jobs, and [`Meter`]
+//! the GPU time used in a window.
 
 mod asking;
 mod draw;

@@ -1,4 +1,4 @@
-//! What is held of each limit, counted anew from the jobs that are there.
+//! Usage of each limit, counted anew from the existing jobs.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use trellis_api::quantity::Amount;
 use super::draw::Draw;
 use super::limit::{LimitId, What};
 
-/// What a job holds of one resource.
+/// Amount of one resource that a job holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Held {
     /// The flavor in which it holds it.
@@ -18,18 +18,18 @@ pub struct Held {
     pub amount: Option<Amount>,
 }
 
-/// A job that waits, or that holds a place.
+/// A job that is pending or placed.
 #[derive(Clone, Copy, Debug)]
 pub struct Holding<'a> {
-    /// What it draws on.
+    /// Limits that the job counts against.
     pub draws: &'a [Draw],
-    /// What it holds. None: it waits for a place.
+    /// Resources that the job holds. None: the job is pending.
     pub held: Option<&'a [Held]>,
 }
 
 impl Holding<'_> {
-    /// How much of the limit the job takes. None: more than can be counted. GPU-hours are
-    /// not held, but burnt: 0.
+    /// Amount that the job counts against the limit. None: it overflows. GPU-hours are metered
+    /// rather than held, so they count as 0.
     #[must_use]
     pub fn takes(&self, what: &What) -> Option<Amount> {
         match (what, self.held) {
@@ -49,7 +49,7 @@ impl Holding<'_> {
     }
 }
 
-/// What is held of each limit that someone draws on. None: more than can be counted.
+/// Usage of each limit that a job counts against. None: it overflows.
 #[must_use]
 pub fn recount<'a>(
     jobs: impl IntoIterator<Item = Holding<'a>>,

@@ -81,7 +81,7 @@ impl Rule {
                 draw(what, max);
             }
         }
-        // What it asks for alone is more than it could ever have.
+        // The job alone asks for more than the limit.
         for limit in &limits.resources {
             let (None, Some(max)) = (&limit.flavor, bound(limit)) else {
                 continue;
@@ -104,7 +104,7 @@ impl Rule {
         }
     }
 
-    /// What limits a job by itself.
+    /// Checks the limits on a single job.
     fn judge_one(&self, job: &Asking<'_>, verdict: &mut Verdict) {
         let limits = &self.spec.limits;
         let counts = [
@@ -167,7 +167,7 @@ fn counts(subject: &QuotaSubject, job: &Asking<'_>, queues: &[&str]) -> bool {
             // Kubernetes' own name for the account of pods that name none.
             job.service_account.unwrap_or("default") == account
         })
-        // Whose it is where nobody knows may be his.
+        // A job whose requester is not known may be this user's, so it counts.
         && requester
             .as_deref()
             .is_none_or(|user| job.requester.is_none_or(|known| known == user))

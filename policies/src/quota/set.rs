@@ -38,17 +38,17 @@ impl fmt::Display for Unusable {
 
 impl std::error::Error for Unusable {}
 
-/// All quota policies, read. What cannot be used is named by [`QuotaPolicies::unusable`].
+/// All usable quota policies. [`QuotaPolicies::unusable`] lists the rest.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct QuotaPolicies {
     /// By name.
     rules: Vec<Rule>,
     unusable: Vec<(String, Unusable)>,
-    /// What matters of queues, by name.
+    /// Parent and resource groups of queues, by name.
     queues: BTreeMap<String, QueueQuota>,
 }
 
-/// What matters of a queue to policies.
+/// Fields of a queue that quota policies look at.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct QueueQuota {
     parent: Option<String>,
@@ -132,7 +132,7 @@ impl QuotaPolicies {
         rule.spec.limits.gpu_hours.as_ref()
     }
 
-    /// What the policies say of a job.
+    /// The verdict of the policies on a job.
     #[must_use]
     pub fn judge(&self, job: &Asking<'_>) -> Verdict {
         let mut verdict = Verdict::default();

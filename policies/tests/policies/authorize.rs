@@ -66,7 +66,7 @@ fn through(job: CompiledJob, facts: &Facts<'_>) -> Result<AuthorizedJob, Denial>
     })
 }
 
-/// What is said of `job`, or nothing where it may run. `change` edits facts that allow it.
+/// The refusals of `job`; empty if it may run. `change` edits facts that allow it.
 fn decide(job: CompiledJob, change: impl FnOnce(&mut Facts<'_>)) -> Vec<(By, String)> {
     let (queue, labels) = (queue(json!({})), labels());
     let mut facts = Facts {

@@ -1,4 +1,4 @@
-//! What is allowed and what is denied, seen from outside.
+//! Tests of allowed and denied jobs through the public interface.
 #![allow(clippy::arithmetic_side_effects, reason = "a test fails by panicking")]
 
 #[cfg(test)]

@@ -188,7 +188,7 @@ fn the_pods_own_fields() {
             json!({"seccomp.security.alpha.kubernetes.io/pod": "unconfined"}),
             "annotation seccomp.security.alpha.kubernetes.io/pod",
         ),
-        // Of whom nobody knows what he makes of it.
+        // The effect of an annotation of an unknown domain is unknown.
         (
             "/metadata/annotations".to_owned(),
             json!({"example.com/a": "b"}),

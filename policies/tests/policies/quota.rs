@@ -280,7 +280,7 @@ fn what_a_job_may_never_do_is_denied_and_told_where_it_is_a_warning() {
     let runtime = |max: i64| json!({"subject": {}, "limits": {"runtimeSecondsPerJob": max}});
     assert_eq!(job.judged(&runtime(60)), Verdict::default());
     assert_eq!(job.judged(&runtime(59)).denied.len(), 1);
-    // What cannot be counted is too much, and never nothing.
+    // An amount that overflows exceeds every limit and never counts as zero.
     job.total.insert("nvidia.com/gpu".to_owned(), None);
     let most = json!({"subject": {}, "limits": {"resources": [{"resource": "nvidia.com/gpu", "max": "8E"}]}});
     assert_eq!(job.judged(&most).denied.len(), 1);
@@ -372,7 +372,7 @@ fn a_recount_is_what_is_held_and_what_waits() {
         ("a/nvidia.com/gpu", Some(8)),
     ];
     assert_eq!(told, expected.map(|(what, used)| (what.to_owned(), used)));
-    // What cannot be counted makes a sum that cannot.
+    // A sum with an overflowing amount overflows.
     let odd = [held("b", None)];
     let used = recount([placed(&odd[..])]);
     assert_eq!(used.values().filter(|used| used.is_none()).count(), 1);
@@ -422,8 +422,8 @@ fn meter_of_a_time_long_ago_counts_the_window_alone_and_at_once() {
 }
 
 proptest! {
-    /// Whatever is held when, and wherever it is interrupted: the meter says what the
-    /// plain sum over the window says, and never less.
+    /// For any usage and any interruption, the meter reports at least the plain sum over the
+    /// window.
     #[test]
     fn a_meter_is_never_short_and_over_by_a_part_at_most(
         changes in prop::collection::vec((0_i64..5000, 0_i64..64), 1..40),

@@ -35,7 +35,7 @@ fn as_kubernetes_evaluates_them() {
         (expression("zone", "Exists", json!(null)), false),
         (expression("zone", "DoesNotExist", json!(null)), true),
         (expression("team", "DoesNotExist", json!(null)), false),
-        // What Kubernetes calls invalid selects nothing.
+        // An expression that Kubernetes rejects as invalid selects nothing.
         (expression("team", "In", json!([])), false),
         (expression("team", "NotIn", json!([])), false),
         (expression("zone", "NotIn", json!(null)), false),

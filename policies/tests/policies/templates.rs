@@ -1,5 +1,5 @@
-//! Whatever a template or a profile says: what it makes of the pods is refused, or is
-//! a privilege that somebody grants.
+//! Every effect of a template or profile on the pods is either refused or a privilege that a policy
+//! must permit.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -260,7 +260,7 @@ fn a_policy_grants_by_profile() {
     assert_eq!(decide(&policies, by_profile.unwrap()), Ok(()));
 }
 
-/// Who knows what a domain means in his cluster says so once, for all of its keys.
+/// An administrator who trusts a domain permits all of its annotations with one policy.
 #[test]
 fn annotations_are_granted_by_their_domain() {
     let text = "permit(principal, action, resource) unless { action == Trellis::Action::\"UsePrivilege\" };\
@@ -284,7 +284,7 @@ fn annotations_are_granted_by_their_domain() {
     }
 }
 
-/// What no policy can grant, in a pod that nobody here would compile.
+/// Pod fields that no policy can permit, in a pod that the compiler would not make.
 #[test]
 fn what_is_not_on_the_list_is_denied_whatever_policies_say() {
     let pod = |more: Value| {
@@ -319,7 +319,7 @@ fn what_is_not_on_the_list_is_denied_whatever_policies_say() {
     assert_eq!(Rule::FinalPod.to_string(), "final-pod");
 }
 
-/// What is not a privilege, and is refused by its path, in templates and profiles alike.
+/// Fields that are not privileges are refused by their path, in templates and profiles alike.
 #[test]
 fn what_no_policy_can_grant_is_refused_before_it_is_asked() {
     for (template, path) in [
@@ -361,7 +361,7 @@ fn what_no_policy_can_grant_is_refused_before_it_is_asked() {
     }
 }
 
-/// What nobody refuses where it is written, and does not stand in pods of jobs.
+/// Fields that validation accepts and that pods of jobs must not have.
 #[test]
 fn the_rule_on_final_pods_denies_what_every_policy_permits() {
     let all = set(vec![cluster("all", ALLOW_ALL)]);

@@ -1,4 +1,4 @@
-//! What cannot be seen from outside: another schema, and Cedar's own answer.
+//! Tests that need private items: a different schema, and Cedar's own answer.
 
 use std::collections::BTreeMap;
 

@@ -78,7 +78,7 @@ fn unlisted(pod: &Value) -> Vec<String> {
     found.into_iter().map(|u| u.path).collect()
 }
 
-/// What no type here knows, wherever it stands.
+/// A field that is not on the list is refused at any depth.
 #[test]
 fn what_is_not_on_the_list_is_refused_with_its_path() {
     let strange = json!({"strange": true});

@@ -80,7 +80,7 @@ fn what_is_wrong_is_named() {
         ),
         (&many, "more than 128 policies"),
         (&long, "must have 1 to 65536 characters"),
-        // What is read is not what is compared.
+        // The text looks different from what Cedar compares.
         (
             "permit(principal == Trellis::Namespace::\"a\u{202e}b\", action, resource);",
             "BIDI",
@@ -216,7 +216,7 @@ fn what_is_within_the_bounds_is_looked_at() {
     }
 }
 
-/// What is taken is evaluated, however little stack its caller has.
+/// A policy within the bounds is evaluated however little stack the caller has.
 #[test]
 fn deep_policies_are_evaluated_on_a_small_stack() {
     for (body, n) in [

@@ -1,5 +1,5 @@
-//! What a namespace writes stays in the namespace, and only takes away; and
-//! policies that the index leaves out would not have decided.
+//! A namespace's policies affect only that namespace and only forbid, and policies that the index
+//! skips would not have decided.
 
 use proptest::prelude::*;
 use serde_json::json;

@@ -1,5 +1,5 @@
-//! What stops a gang that runs: a forbid of a Deny policy that says `onViolation: Evict`, and
-//! nothing that is less sure.
+//! Only a forbid of a Deny policy with `onViolation: Evict` evicts a running gang; an error or a
+//! missing permit does not.
 
 use serde_json::json;
 use trellis_api::Enforcement;

@@ -138,7 +138,7 @@ fn policy() -> impl Strategy<Value = String> {
     )
 }
 
-/// What a text decides, of some requests.
+/// Decisions of a policy text about some requests.
 fn decisions(text: &str) -> Vec<Decision> {
     let policies = set(vec![cluster("x", text), cluster("all", ALLOW_ALL)]);
     let mut all = Vec::new();

@@ -199,7 +199,7 @@ fn a_job_waits_for_a_policy_that_cannot_be_evaluated() {
     );
 }
 
-/// What the job's status tells of it.
+/// The job's status reports the decision.
 #[test]
 fn the_status_tells_who_decides_and_what_is_missing() {
     use trellis_api::Enforcement;
@@ -261,7 +261,7 @@ fn the_status_tells_who_decides_and_what_is_missing() {
     assert_eq!(told.set_hash, None);
 }
 
-/// What is said of it goes into its status, which the API server takes only so large.
+/// The API server limits the size of the status that lists the denials.
 #[test]
 fn of_a_thousand_denials_the_first_are_told() {
     let name = |n: usize| {

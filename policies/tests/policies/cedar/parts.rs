@@ -150,13 +150,13 @@ fn namespace_that_is_mended_decides_by_what_it_has_then() {
     assert_eq!(none.hash(), set(vec![cluster("all", ALLOW_ALL)]).hash());
 }
 
-/// What an author is told of one object alone, where it is applied.
+/// An author learns of an exceeded bound when applying a single object.
 #[test]
 fn object_that_is_beyond_a_bound_by_itself_says_so() {
     let [_, _, (_, beyond, said)] = bounds();
     for object in beyond {
         assert!(problems(object.clone()).contains(&said));
-        // An administrator's is bounded by object alone.
+        // Policies of the cluster are bounded only per object.
         assert_eq!(problems(cluster("slow", &object.cedar)), "");
     }
 }

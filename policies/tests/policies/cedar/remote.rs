@@ -1,4 +1,4 @@
-//! What is kept in a store outside the cluster.
+//! Secrets in a store outside the cluster.
 
 use serde_json::json;
 use trellis_api::job::SecretStoreKind;

@@ -114,7 +114,7 @@ fn many_policies_in_one_object() {
     assert!(!decide(&policies, "n1", &queue("q2")).allows());
 }
 
-/// What of a set the decisions of a namespace hang on.
+/// A namespace's decisions depend only on the policies that reach it.
 #[test]
 fn a_policy_of_another_namespace_is_another_set_and_decides_the_same() {
     let no = "forbid(principal, action, resource);";

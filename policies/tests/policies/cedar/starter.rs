@@ -18,7 +18,7 @@ pub fn policies() -> Policies {
     set(objects.collect())
 }
 
-/// Of privileges it permits root alone.
+/// The starter policies permit no privilege except running as root.
 #[test]
 fn no_privilege_but_root() {
     let policies = policies();

@@ -69,7 +69,7 @@ pub fn problems(object: PolicyObject) -> String {
     told(&verdicts[0])
 }
 
-/// What comes of it in a thread with so many bytes of stack.
+/// Runs a function in a thread with that many bytes of stack.
 pub fn on_a_stack_of<T: Send + 'static>(
     bytes: usize,
     run: impl FnOnce() -> T + Send + 'static,
@@ -78,7 +78,7 @@ pub fn on_a_stack_of<T: Send + 'static>(
     thread.spawn(run).unwrap().join().unwrap()
 }
 
-/// Circumstances that no test is about.
+/// Facts of a job with defaults, for tests that do not depend on them.
 #[derive(Debug)]
 pub struct Around {
     pub labels: BTreeMap<String, String>,
