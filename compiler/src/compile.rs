@@ -36,7 +36,7 @@ pub fn compile(
         demands.extend(group.demands());
     }
     drop(openings);
-    // What the job itself has made is asked about where it comes from.
+    // Secrets that the job's own ExternalSecrets create are no demands; their remote paths are.
     for made in secrets::made(source.job.job()).into_values() {
         demands.remove(&Demand::UseSecret(made));
     }
@@ -54,7 +54,7 @@ pub fn compile(
         .feed(&compiled.config_maps())
         .feed(&compiled.pod_group());
     let secrets = compiled.external_secrets();
-    // What has none hashes as it did before there were any.
+    // A job without ExternalSecrets keeps the hash that it had before they were introduced.
     let hasher = match secrets.is_empty() {
         true => hasher,
         false => hasher.feed(&secrets),

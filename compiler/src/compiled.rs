@@ -105,7 +105,7 @@ impl CompiledJob {
         &self.groups
     }
 
-    /// What the objects make use of: what policies decide on.
+    /// Everything that the objects make use of. Policies decide about each demand.
     #[must_use]
     pub fn demands(&self) -> &BTreeSet<Demand> {
         &self.demands

@@ -1,4 +1,4 @@
-//! What the compiled objects make use of: what policies decide on.
+//! Demands: everything that the compiled objects make use of. Policies decide about each.
 
 use std::collections::BTreeSet;
 
@@ -7,8 +7,8 @@ use trellis_api::job::{NetworkPort, SecretStoreKind, TrafficRule};
 
 use crate::network::{Opening, Openings};
 
-/// One thing that a job makes use of. Privileges are not listed here: policies
-/// look for them in the pods themselves, whatever was meant.
+/// One object or permission that a job makes use of. Privileges are not listed here: policies look
+/// for them in the final pods.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Demand {
     /// A queue.
@@ -35,7 +35,7 @@ pub enum Demand {
     AcceptFrom(Endpoint),
 }
 
-/// What is kept in a store.
+/// A secret in an external store.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RemoteSecret {
     /// The store: one of the job's namespace, or of the cluster.
@@ -56,7 +56,7 @@ pub struct Endpoint {
     pub ports: Vec<NetworkPort>,
 }
 
-/// Who is at the other end.
+/// The peer of a connection.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Peer {
     /// A network, in CIDR notation.
@@ -67,13 +67,13 @@ pub enum Peer {
     Service(String),
 }
 
-/// What the cluster's default StorageClass is called where nobody names it.
+/// Name for the cluster's default StorageClass in demands, where a volume names no class.
 const DEFAULT_CLASS: &str = "default";
 
 /// The ServiceAccount of a pod that names none (`admission.ServiceAccount`).
 const DEFAULT_ACCOUNT: &str = "default";
 
-/// What a pod makes use of by name.
+/// Everything that a pod makes use of by name.
 #[must_use]
 pub fn of_pod(spec: &PodSpec) -> BTreeSet<Demand> {
     let mut demands = BTreeSet::new();
@@ -178,7 +178,7 @@ fn of_container(container: &Container, demands: &mut BTreeSet<Demand>) {
     }
 }
 
-/// What the NetworkPolicy opens beyond the job and DNS.
+/// Connections that the NetworkPolicy allows beyond the job's own pods and DNS.
 pub(crate) fn of_network(openings: &Openings<'_>) -> BTreeSet<Demand> {
     let endpoint = |opening: &Opening<'_>| endpoint(opening.rule);
     let to = openings.egress.iter().filter_map(endpoint);

@@ -15,7 +15,7 @@ pub(crate) struct Variable {
     value: Value,
 }
 
-/// What a variable of ours is worth.
+/// Value of a variable that Trellis sets.
 #[derive(Clone, Debug)]
 pub(crate) enum Value {
     /// The same in every pod of the group.
@@ -34,7 +34,7 @@ pub(crate) enum Value {
     },
 }
 
-/// What tells one pod of a group from another, and from its next attempt.
+/// Distinguishes the pods of a group, and a pod from its successor in the next attempt.
 #[derive(Clone, Copy)]
 pub(crate) struct Identity {
     pub index: u32,
@@ -98,7 +98,8 @@ impl Environment {
             Variable::new("TRELLIS_ATTEMPT", Value::Attempt),
         ];
         ours.extend(framework);
-        // Of two of one name the last counts, and ours come first.
+        // Kubernetes takes the last of two variables with one name, and Trellis' variables come
+        // first.
         let is_ours = |var: &EnvVar| ours.iter().any(|own| own.name == var.name);
         let users = users.unwrap_or_default().into_iter();
         Self {

@@ -7,19 +7,19 @@ use trellis_api::{ValidatedJob, names};
 
 use crate::Settings;
 
-/// What every pod is told about the whole job.
+/// Facts of the whole job that every pod gets.
 pub(crate) struct Gang<'a> {
     pub job: &'a ValidatedJob,
-    /// Pods of the job that are in the world: all but evaluators and groups outside the
-    /// gang. Of elastic groups the most that there may be.
+    /// Pods in the world: all but evaluators and groups outside the gang. Elastic groups count with
+    /// their maximum.
     pub world_size: u32,
-    /// The least of them that the job works with.
+    /// Smallest world size that the job works with.
     pub least_world_size: u32,
     /// Full DNS name of the pod of rank 0.
     pub leader_address: String,
     /// True if every pod of the world runs one training process.
     pub one_process_a_pod: bool,
-    /// What follows a pod's name in its full DNS name.
+    /// Domain that follows a pod's name in its full DNS name.
     domain: String,
     first_ranks: BTreeMap<&'a str, u32>,
 }

@@ -27,14 +27,13 @@ pub struct PodPlacement<'a> {
     pub epoch: Option<i64>,
     /// Name of the node.
     pub node: &'a str,
-    /// What the pod tolerates because of the flavors that its group is given,
-    /// beside what the job asks for.
+    /// Tolerations from the flavors that the group is assigned, beside those of the job.
     pub tolerations: &'a [Toleration],
 }
 
 impl PodPlacement<'_> {
-    /// No place at all: hashes are taken of it, and what all pods of a group have
-    /// in common is read from it.
+    /// No placement. Hashes are computed for it, and fields that all pods of a group share are read
+    /// from it.
     pub const NOWHERE: PodPlacement<'static> = PodPlacement {
         attempt: 0,
         round: 0,
@@ -143,8 +142,8 @@ impl CompiledGroup {
             .collect()
     }
 
-    /// What one pod requests, by resource name, exactly: CPU in cores, memory
-    /// and disk in bytes, devices in pieces.
+    /// Resources that one pod requests, by name and exact: CPU in cores, memory and disk in bytes,
+    /// devices in pieces.
     #[must_use]
     pub fn request(&self) -> BTreeMap<String, Amount> {
         let resources = self.resources().into_iter();
@@ -163,7 +162,7 @@ impl CompiledGroup {
         names::pod(self.source.job.job().name(), self.name(), index)
     }
 
-    /// What all pods of the group have in common: for whoever makes many of them.
+    /// Everything that the pods of the group share, for callers that make many of them.
     #[must_use]
     pub fn template(&self) -> PodTemplate<'_> {
         PodTemplate {
@@ -196,7 +195,7 @@ impl CompiledGroup {
         &self.hash
     }
 
-    /// What each pod makes use of.
+    /// Everything that each pod makes use of.
     pub(crate) fn demands(&self) -> BTreeSet<Demand> {
         let pod = self.pod(0, &PodPlacement::NOWHERE);
         let mut demands = pod.spec.as_ref().map(demand::of_pod).unwrap_or_default();

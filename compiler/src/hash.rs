@@ -10,8 +10,8 @@ use sha2::{Digest, Sha256};
 /// once in 2^32 versions of one object.
 const BYTES: usize = 8;
 
-/// Hash of one value, as JSON: 16 characters. What [`crate::CompiledJob::hash`]
-/// is made of, for whoever hashes what belongs to it, such as a plan.
+/// Hash of one value, as JSON: 16 characters. [`crate::CompiledJob::hash`] is computed the same
+/// way, so callers use this for related values such as a plan.
 ///
 /// ```
 /// assert_eq!(trellis_compiler::hash_of(&["a", "b"]).len(), 16);

@@ -39,11 +39,11 @@ impl Need {
     }
 }
 
-/// What is needed, each with the first place that says so.
+/// Required objects, each with the first field that names it.
 type Needs = BTreeMap<Need, String>;
 
-/// All of a job. What pods name as optional they start without, and without Secrets that
-/// images are pulled with they are tried.
+/// All objects that a job needs. Pods start without optional objects, and the kubelet tries to pull
+/// images without missing pull Secrets.
 pub(crate) fn of(job: &CompiledJob) -> Needs {
     let mut needs = Needs::new();
     for (at, secret) in job.job().spec().secrets.iter().enumerate() {

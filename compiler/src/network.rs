@@ -1,8 +1,8 @@
-//! The NetworkPolicy: the job's own pods, DNS, and what `spec.network` names, of
-//! the job and of its profile.
+//! The NetworkPolicy: it allows the job's own pods, DNS, and the rules in `spec.network` of the job
+//! and of its profile.
 //!
-//! A rule without peers is a rule for everyone, and a rule without ports one
-//! for every port. What cannot be resolved is therefore left out as a whole.
+//! A rule without peers allows every peer, and a rule without ports every port. A rule that cannot
+//! be resolved is therefore left out as a whole.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ pub(crate) struct Opening<'a> {
     ports: Option<Vec<NetworkPolicyPort>>,
 }
 
-/// What a job's policy opens beyond the job and DNS.
+/// Connections that a job's policy allows beyond its own pods and DNS.
 pub(crate) struct Openings<'a> {
     pub egress: Vec<Opening<'a>>,
     pub ingress: Vec<Opening<'a>>,

@@ -1,4 +1,4 @@
-//! What a Service stands for in a NetworkPolicy: the pods behind it, and their ports.
+//! Services as peers of a NetworkPolicy: the pods behind them, and their ports.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What one pod requests.
+//! Resource requests of one pod.
 
 use std::collections::BTreeMap;
 
@@ -32,10 +32,10 @@ pub(crate) fn of(group: &TaskGroup, compute: &ComputeResources) -> BTreeMap<Stri
 
 type Amounts = BTreeMap<String, Amount>;
 
-/// What a pod requests whose containers and init containers request this, by resource:
-/// containers and sidecars together, or one init container with the sidecars before it,
-/// whichever is more (KEP-753). Of init containers it is told whether they are sidecars.
-/// `sum` adds two amounts, of which none is negative.
+/// Request of a pod with these requests of its containers and init containers, by resource: the sum
+/// of containers and sidecars, or one init container with the sidecars before it, whichever is more
+/// (KEP-753). The flag of an init container is true for a sidecar. `sum` adds two amounts, of which
+/// none is negative.
 pub fn together<A: Copy + Ord>(
     containers: impl IntoIterator<Item = BTreeMap<String, A>>,
     inits: impl IntoIterator<Item = (bool, BTreeMap<String, A>)>,
@@ -71,7 +71,7 @@ pub fn together<A: Copy + Ord>(
     running
 }
 
-/// What a pod requests, as the kubelet admits it.
+/// Request of a pod, as the kubelet admits it.
 pub(crate) fn of_pod(containers: &[Container], inits: &[Container]) -> Amounts {
     let inits = inits.iter().map(|container| {
         let is_sidecar = container.restart_policy.as_deref() == Some("Always");
@@ -81,7 +81,7 @@ pub(crate) fn of_pod(containers: &[Container], inits: &[Container]) -> Amounts {
     together(containers.iter().map(of_container), inits, sum)
 }
 
-/// What a container requests: a limit alone is a request too.
+/// Request of a container. A limit without a request counts as the request.
 fn of_container(container: &Container) -> Amounts {
     let Some(resources) = &container.resources else {
         return Amounts::new();
@@ -100,7 +100,7 @@ pub(crate) fn devices(resources: &BTreeMap<String, Quantity>) -> impl Iterator<I
         .filter(|name| !ResourceRequirements::NO_DEVICES.contains(name))
 }
 
-/// What a quantity is worth.
+/// The amount of a quantity.
 pub(crate) fn amount(quantity: &Quantity) -> Amount {
     quantity.amount().unwrap_or(FITS_NOWHERE)
 }

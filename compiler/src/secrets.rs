@@ -45,8 +45,9 @@ pub(crate) fn made(job: &ValidatedJob) -> BTreeMap<&str, String> {
         .collect()
 }
 
-/// Nobody knows it before the job is there: External Secrets Operator takes over a Secret
-/// that has the name already, and deletes it in the end. Nor is it that of an earlier job.
+/// Name of the Secret. It is not known before the job exists, because External Secrets Operator
+/// takes over an existing Secret of that name and finally deletes it. It also differs from the name
+/// for an earlier job.
 fn made_name(job: &ValidatedJob, secret: &JobSecret) -> String {
     let hash: String = hash_of(&job.uid()).chars().take(SUFFIX).collect();
     let name = names::external_secret(job.name(), &secret.name);
@@ -91,7 +92,7 @@ fn spec(job: &ValidatedJob, secret: &JobSecret, store: &SecretStore) -> External
     }
 }
 
-/// What entries make use of: each path of a store, and the Secrets that are there.
+/// Demands of the entries: each path in a store, and existing Secrets.
 pub(crate) fn demands(job: &ValidatedJob) -> impl Iterator<Item = Demand> {
     let remote = stored(job).flat_map(|(secret, store)| {
         secret.data.values().map(|written| {

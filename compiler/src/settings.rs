@@ -1,4 +1,4 @@
-//! What the operator's configuration says about the cluster.
+//! Facts of the cluster from the operator's configuration.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -23,8 +23,8 @@ pub struct Settings {
 pub struct DnsPeer {
     /// The servers.
     pub servers: DnsServers,
-    /// The port that they listen on. Of pods their own, not their Service's:
-    /// network policies see connections after the Service's translation.
+    /// The port that they listen on. For pods this is the pods' port, not their Service's: network
+    /// policies see connections after the Service's translation.
     pub port: u16,
 }
 
@@ -42,7 +42,7 @@ pub enum DnsServers {
     Cidr(String),
 }
 
-/// What is no [`DnsPeer`], in words.
+/// Error of a text that is no [`DnsPeer`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{written:?} names no DNS servers: {why}; write NAMESPACE/LABEL=VALUE,..., or a network such as 169.254.20.10/32, and @PORT behind it where that is not 53"
@@ -102,7 +102,7 @@ impl DnsPeer {
         }
     }
 
-    /// What every distribution labels its DNS with: kube-dns, whatever the server.
+    /// Every distribution labels its DNS pods `k8s-app: kube-dns`, whatever the server.
     fn kube_dns() -> Self {
         Self {
             servers: DnsServers::Pods {

@@ -1,4 +1,4 @@
-//! What a job was compiled from: all that its objects are made of.
+//! Input that a job was compiled from.
 
 use trellis_api::ResolvedJob;
 use trellis_api::job::TaskGroup;
@@ -8,8 +8,8 @@ use crate::pod::Layers;
 use crate::{Settings, Surroundings};
 use std::sync::Arc;
 
-/// What a compiled job keeps. Its objects are many times as large, and made anew
-/// from this, byte for byte, whenever someone asks for them.
+/// Input that a compiled job keeps. Its objects are many times as large, so they are rebuilt from
+/// this on demand, byte for byte.
 #[derive(Debug)]
 pub(crate) struct Source {
     pub job: ResolvedJob,
@@ -22,7 +22,7 @@ impl Source {
         Gang::new(self.job.job(), &self.settings)
     }
 
-    /// What lies below the fields of a task group.
+    /// Layers below the fields of a task group.
     pub fn layers(&self, group: usize) -> Layers<'_> {
         Layers {
             profile: self.surroundings.profile.as_deref(),

@@ -1,4 +1,4 @@
-//! What the caller found in the cluster for one job.
+//! Facts that the caller found in the cluster for one job.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -10,7 +10,7 @@ use trellis_api::job::TrafficRule;
 
 use crate::{Profile, ResolvedService, ServiceProblem};
 
-/// What the caller has read.
+/// Facts that the caller has read from the cluster.
 #[derive(Clone, Copy, Debug)]
 pub struct Found<'a> {
     /// Name of the queue that the job is in: its own, or its namespace's default.
@@ -24,7 +24,7 @@ pub struct Found<'a> {
     pub services: &'a BTreeMap<String, Service>,
 }
 
-/// What was found for a job, complete: every Service that it names is there.
+/// Facts for a job, complete: every Service that it names exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Surroundings {
     pub(crate) queue: String,
@@ -77,10 +77,10 @@ pub fn required_services(job: &ValidatedJob) -> BTreeSet<String> {
 }
 
 impl Surroundings {
-    /// What was found, if it is all that the job names.
+    /// Resolves the facts against the Services that the job names.
     ///
     /// # Errors
-    /// With every Service that is not there or cannot be a peer.
+    /// Lists every Service that does not exist or cannot be a peer.
     pub fn resolve(job: &ValidatedJob, found: Found<'_>) -> Result<Self, Unresolved> {
         let mut services = BTreeMap::new();
         let mut problems = BTreeMap::new();

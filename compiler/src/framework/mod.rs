@@ -1,5 +1,5 @@
-//! What each framework needs so that the pods of a gang find each other. One
-//! file each: from the gang and a task group to variables, ports and files.
+//! Variables, ports and files with which the pods of a gang find each other, one file for each
+//! framework.
 
 mod deepspeed;
 mod hostfile;
@@ -24,16 +24,16 @@ const HOSTS: &str = "/etc/trellis/hosts";
 /// Name of the hostfile there: `host slots=N`, as Open MPI and DeepSpeed read it.
 const HOSTFILE: &str = "hostfile";
 
-/// What a framework adds to the pods of a group.
+/// Everything that a framework adds to the pods of a group.
 #[derive(Default)]
 pub(crate) struct Injection {
     /// Variables, all of names that [`trellis_api::rules::is_reserved_env`] reserves.
     pub variables: Vec<Variable>,
     /// Ports, each left out where the group has one of that number.
     pub ports: Vec<FrameworkPort>,
-    /// What is mounted.
+    /// Files that are mounted.
     pub files: Vec<Files>,
-    /// What runs where neither the group nor its template says anything.
+    /// Command that runs if neither the group nor its template sets one.
     pub command: Option<String>,
 }
 
@@ -51,7 +51,7 @@ pub(crate) enum Files {
     Hosts {
         name: String,
         path: &'static str,
-        /// Who may read and run the files, where that is not as usual.
+        /// File mode, if it differs from the default.
         mode: Option<i32>,
     },
     /// The Secret with its key.
@@ -133,7 +133,7 @@ pub(crate) fn too_long(gang: &Gang<'_>) -> Option<String> {
     })
 }
 
-/// What pods use of the job's own: nobody has to permit that.
+/// True for the job's own ConfigMap and Secret, which no policy has to permit.
 pub(crate) fn is_own(job: &ValidatedJob, demand: &Demand) -> bool {
     let framework = job.spec().framework();
     match demand {

@@ -55,20 +55,20 @@ pub(super) fn inject(gang: &Gang<'_>, group: &TaskGroup) -> Injection {
     }
 }
 
-/// Who comes and goes meets at rank 0, which keeps the list (torchrun's backend c10d). It gives
-/// them their ranks, and none of `PET_NODE_RANK`, `PET_MASTER_ADDR` and `PET_MASTER_PORT` is
-/// looked at.
+/// Elastic pods meet at rank 0, which keeps the member list (torchrun's backend c10d) and assigns
+/// their ranks. torchrun then ignores `PET_NODE_RANK`, `PET_MASTER_ADDR` and `PET_MASTER_PORT`.
 fn rendezvous(gang: &Gang<'_>) -> [Variable; 5] {
     let nodes = format!("{}:{}", gang.least_world_size, gang.world_size);
     let endpoint = format!("{}:{MASTER_PORT}", gang.leader_address);
-    // Who is left when another goes fails too, and begins again: torchrun's default is never.
+    // When a member leaves, torchrun fails in the remaining ones too and must restart there; its
+    // default is no restart.
     let restart = gang.job.spec().restart.clone().unwrap_or_default();
     [
         Variable::fixed("PET_MAX_RESTARTS", restart.limit().to_string()),
         Variable::fixed("PET_NNODES", nodes),
         Variable::fixed("PET_RDZV_BACKEND", "c10d"),
         Variable::fixed("PET_RDZV_ENDPOINT", endpoint),
-        // Of one job and no other: an address may become another's.
+        // Unique to the job, because another job's pod may get the same address later.
         Variable::fixed("PET_RDZV_ID", gang.job.name()),
     ]
 }

@@ -1,4 +1,4 @@
-//! What lies below a task group's own fields: the profile, and the group's template.
+//! Layers below a task group's own fields: the profile and the group's template.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::{non_empty, scheduling};
 use crate::Profile;
 use crate::environment::variable;
 
-/// What pods are made of beside the fields of their job and task group.
+/// Layers that pods are made of beside the fields of their job and task group.
 #[derive(Clone, Copy)]
 pub(crate) struct Layers<'a> {
     pub profile: Option<&'a Profile>,

@@ -1,11 +1,11 @@
-//! One pod spec laid over another, as a strategic merge does it: objects by field,
-//! lists by the key of their items. What is one thing or another (a volume, a
-//! variable, a mount, a probe, resources) is replaced as a whole: half of each would be none.
+//! Merges one pod spec into another as a strategic merge patch does: objects by field, lists by the
+//! key of their items. A volume, variable, mount, probe or resource list is replaced as a whole,
+//! because half of each would make no valid one.
 
 use k8s_openapi::DeepMerge as _;
 use k8s_openapi::api::core::v1::{Container, PodSpec};
 
-/// What `over` says stands; what it does not say stays.
+/// Merges `over` into `under`. Fields that are set in `over` win.
 pub(super) fn lay(under: &mut PodSpec, mut over: PodSpec) {
     give_way(&mut under.volumes, &over.volumes, |v| &v.name);
     for container in &mut over.containers {

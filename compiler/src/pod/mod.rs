@@ -113,7 +113,7 @@ impl Template {
         }
     }
 
-    /// What one pod requests, by resource name, exactly.
+    /// Resources that one pod requests, by name and exact.
     pub fn request(&self) -> BTreeMap<String, Amount> {
         let inits = self.spec.init_containers.as_deref().unwrap_or_default();
         resources::of_pod(&self.spec.containers, inits)
@@ -165,7 +165,7 @@ fn pod_metadata(gang: &Gang<'_>, group: &TaskGroup, layers: Layers<'_>) -> Objec
     }
 }
 
-/// What holds where nobody says otherwise, profile and template included.
+/// Defaults, below profile and template.
 fn defaults(gang: &Gang<'_>, surroundings: &Surroundings) -> PodSpec {
     let job = gang.job.spec();
     PodSpec {
@@ -181,7 +181,7 @@ fn defaults(gang: &Gang<'_>, surroundings: &Surroundings) -> PodSpec {
         )),
         containers: vec![Container {
             name: MAIN_CONTAINER.to_owned(),
-            // What a rank said last outlives its pod: it stands in the job's status.
+            // A rank's last log lines go into the job's status, so that they outlive the pod.
             termination_message_policy: Some("FallbackToLogsOnError".to_owned()),
             ..Container::default()
         }],
@@ -189,7 +189,7 @@ fn defaults(gang: &Gang<'_>, surroundings: &Surroundings) -> PodSpec {
     }
 }
 
-/// What the fields of job and group say, and what is Trellis' alone.
+/// The fields of job and group, and the fields that only Trellis sets.
 fn own(
     gang: &Gang<'_>,
     group: &TaskGroup,

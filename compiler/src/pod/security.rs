@@ -29,7 +29,7 @@ pub(super) fn defaults(
     }
 }
 
-/// What the job itself says of it.
+/// The security context that the job asks for.
 pub(super) fn asked(asked: &job::SecurityContext) -> PodSecurityContext {
     PodSecurityContext {
         run_as_user: asked.run_as_user,
@@ -38,7 +38,7 @@ pub(super) fn asked(asked: &job::SecurityContext) -> PodSecurityContext {
     }
 }
 
-/// A container's part, where nobody says otherwise.
+/// Defaults of a container's security context.
 pub(super) fn container() -> SecurityContext {
     SecurityContext {
         allow_privilege_escalation: Some(false),

@@ -7,7 +7,7 @@ use trellis_api::quantity::Amount;
 use crate::resources::amount;
 
 const GIB: i64 = 1 << 30;
-/// What no training has been seen to need more than.
+/// Largest default size; no training is known to need more.
 const MOST: i64 = 64 * GIB;
 /// Binary suffixes, largest first, with their exponents.
 const UNITS: [(&str, u32); 3] = [("Gi", 30), ("Mi", 20), ("Ki", 10)];

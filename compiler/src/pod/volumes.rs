@@ -13,8 +13,8 @@ use crate::framework::Files;
 
 const SHARED_MEMORY: &str = "shared-memory";
 
-/// The group's volumes and where they appear, then those of its framework, /dev/shm
-/// last. What is mounted twice, at different paths, is one volume.
+/// The group's volumes and mounts, then those of its framework, /dev/shm last. A volume that is
+/// mounted at several paths is listed once.
 pub(super) fn of(
     group: &TaskGroup,
     memory: &Quantity,
@@ -94,8 +94,9 @@ fn of_framework(files: &Files) -> (Volume, &'static str) {
             (volume, path)
         }
         Files::Key { name, path } => {
-            // Whoever the container runs as reads the one; root, whose files they are,
-            // is told by ssh that others may read it, and takes the other.
+            // Two copies of the key: any user of the container can read the first. Root owns the
+            // files, and ssh rejects a key of its own that other users can read, so root takes the
+            // second.
             let items = [
                 ("ssh-privatekey", "key", 0o444),
                 ("ssh-privatekey", "root-key", 0o400),

@@ -1,4 +1,4 @@
-//! What a job makes use of.
+//! Demands of jobs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What pods of each framework but PyTorch are told.
+//! Variables, ports and files of each framework except PyTorch.
 
 use k8s_openapi::api::core::v1::Pod;
 use trellis_compiler::{CompiledJob, Demand};

@@ -1,4 +1,4 @@
-//! What jobs compile into, seen from outside.
+//! Tests of compiled jobs through the public interface.
 
 #[cfg(test)]
 mod demands;

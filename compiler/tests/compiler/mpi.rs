@@ -95,7 +95,7 @@ fn config_map_and_key_are_mounted_and_nobody_has_to_permit_them() {
         .flatten()
         .map(|v| v.name.as_str())
         .collect();
-    // Of a kind that pod templates may not use.
+    // Pod templates may not use volumes of these names.
     assert_eq!(names, ["secret-0", "config-map-1", "secret-2"]);
     let paths = container(&pod).volume_mounts.iter().flatten();
     let paths: Vec<_> = paths
@@ -130,7 +130,7 @@ fn the_key_is_of_the_bytes_that_are_given_and_in_no_hash() {
     let owner = &secret.metadata.owner_references.as_ref().unwrap()[0];
     assert_eq!(owner.uid, UID);
     let public = text(&secret, "authorized_keys");
-    // Of the scalar 0x005a5a...: what `ssh-keygen -y` makes of the private key.
+    // Public key of the scalar 0x005a5a..., as `ssh-keygen -y` prints it for the private key.
     insta::assert_snapshot!(public);
     assert_eq!(text(&secret, "known_hosts"), format!("* {public}"));
     let private = text(&secret, "ssh-privatekey");

@@ -245,7 +245,7 @@ fn a_service_that_stands_for_nobody_keeps_the_job_waiting() {
     }
 }
 
-/// What was found for another job opens nothing, and never everything.
+/// Facts for another job open nothing, and never everything.
 #[test]
 fn an_unresolved_service_is_left_out() {
     let other = resolved(job(GROUP));

@@ -1,4 +1,4 @@
-//! What a job says of its place, and what its place brings.
+//! Placement fields of a job, and tolerations from its flavors.
 
 use k8s_openapi::api::core::v1::Toleration;
 use k8s_openapi::serde_json::{json, to_value};

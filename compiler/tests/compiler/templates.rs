@@ -191,7 +191,7 @@ fn lists_are_merged_by_their_keys_or_added_to() {
         sides[0]["resources"],
         json!({"limits": {"cpu": "1", "memory": "1Gi"}})
     );
-    // What nobody says is as for the main container.
+    // Unset fields get the main container's defaults.
     assert_eq!(
         sides[0]["securityContext"],
         json!({"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}})
@@ -299,7 +299,8 @@ fn a_pod_requests_what_the_kubelet_admits() {
         let member = &job.pod_group().spec.groups[0];
         assert_eq!(member.resources, resources);
     }
-    // What only another container asks for counts too; what no other does is as it was written.
+    // Resources that only a sidecar or init container requests count too; other quantities stay as
+    // written.
     let fetch = json!({"name": "f", "image": "i", "resources": {"limits": {"cpu": "2000m", "memory": "2Gi", "ephemeral-storage": "3Gi"}}});
     let job = compiled(
         with(json!({"podTemplate": {"spec": {"initContainers": [fetch]}}})),
@@ -314,8 +315,8 @@ fn a_pod_requests_what_the_kubelet_admits() {
     );
 }
 
-/// What a template says of a container's resources is all there is of them: a request of
-/// the profile beside a limit of the job would be less than is used.
+/// A template replaces a container's resources as a whole: a request of the profile beside a limit
+/// of the job would be less than the container uses.
 #[test]
 fn resources_are_replaced_as_a_whole() {
     let side = |says: Value| {

@@ -17,8 +17,8 @@ pub(in crate::framework) fn files(gang: &Gang<'_>) -> Vec<(&'static str, String)
     ]
 }
 
-/// What mpirun takes for ssh. It waits for the host: mpirun asks once, and gives up.
-/// Options before the host are passed over by whether they have a value (ssh(1)).
+/// Script that mpirun runs instead of ssh. It waits for the host, because mpirun tries only once.
+/// It skips options before the host by whether they take a value (ssh(1)).
 fn ssh() -> String {
     format!(
         r#"#!/bin/sh
@@ -67,8 +67,8 @@ fn ssh_config() -> String {
     )
 }
 
-/// What runs in a worker that says nothing. Remote commands see the image's PATH and
-/// LD_LIBRARY_PATH, where its MPI is; of other variables sshd tells them none.
+/// Script that runs in a worker without a command. Remote commands get the image's PATH and
+/// LD_LIBRARY_PATH, where its MPI is installed; sshd passes no other variables of the image.
 fn sshd() -> String {
     format!(
         r#"#!/bin/sh
