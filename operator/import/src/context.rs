@@ -1,4 +1,4 @@
-//! What all documents say together.
+//! Facts that all documents together supply.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use trellis_api::document::Document;
 
 use crate::Options;
 
-/// The words of LocalQueues, ClusterQueues and Cohorts that other documents go by.
+/// Fields of LocalQueues, ClusterQueues and Cohorts that other documents depend on.
 #[derive(Default)]
 pub(crate) struct Context {
     pub(crate) options: Options,

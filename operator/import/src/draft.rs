@@ -97,7 +97,7 @@ impl Draft {
         self.spec.success = Some(Success { policy });
     }
 
-    /// The job. What its groups do not agree on is told.
+    /// Builds the job, with a note on each field on which its groups disagree.
     pub(crate) fn finish(mut self, log: &Log) -> Vec<Object> {
         if log.is_wrong() {
             return Vec::new();
@@ -215,14 +215,14 @@ impl Draft {
     }
 }
 
-/// What is the whole job's: the first that is said. Others are told.
+/// A field of the whole job: takes the first value and notes each different one.
 fn one(said: Vec<Option<Said<String>>>, log: &Log, why: &str, instead: &str) -> Option<String> {
     let mut values = said.iter().flatten();
     let first = values.next()?;
     for other in values.filter(|other| other.value != first.value) {
         log.note(&other.path, Some(&json!(other.value)), why, instead);
     }
-    // Who said nothing gets it too.
+    // Groups without a value get it too, which is noted.
     if !first.path.is_empty() && said.iter().any(Option::is_none) {
         log.note(&first.path, Some(&json!(first.value)), why, instead);
     }

@@ -14,7 +14,7 @@ pub(crate) struct Fields<'a> {
     log: &'a Log,
     value: &'a Value,
     path: String,
-    /// What is meant where this part says nothing.
+    /// Fields that hold where this part sets none.
     otherwise: Option<Box<Self>>,
 }
 
@@ -315,7 +315,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// What a value is, in words of YAML.
+/// Describes a value in YAML terms.
 fn kind(value: &Value) -> String {
     match value {
         Value::Null => "nothing".to_owned(),

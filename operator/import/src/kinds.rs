@@ -118,7 +118,7 @@ const OTHERS: [(&str, &str, &str); 14] = [
     ),
 ];
 
-/// What can be turned, as `kind (group)`.
+/// Kinds that can be imported, as `kind (group)`.
 #[must_use]
 pub fn known() -> Vec<String> {
     let kinds = KINDS.iter();
@@ -127,8 +127,8 @@ pub fn known() -> Vec<String> {
         .collect()
 }
 
-/// True if documents of this group and kind can be turned. A core Job can be turned if Kueue queues
-/// it.
+/// True if documents of this group and kind can be imported. A core Job can be imported if Kueue
+/// queues it.
 #[must_use]
 pub fn is_known(document: &Document) -> bool {
     let (group, _) = group_and_version(document);

@@ -1,10 +1,10 @@
-//! What nobody has read of a document: each field of it is told.
+//! Notes on the fields of a document that no importer has read.
 
 use serde_json::Value;
 
 use crate::log::Log;
 
-/// Fields that say nothing of what is wanted: the API server and its tools write them.
+/// Fields that the API server and its tools write; they express no intent of the user.
 const QUIET: [&str; 12] = [
     "apiVersion",
     "kind",
@@ -59,7 +59,7 @@ fn walk(value: &Value, path: &str, log: &Log) {
     }
 }
 
-/// What is said of a field: some everything of Kubernetes may have.
+/// The note on an unread field. Some are fields that every Kubernetes object may have.
 fn said(path: &str) -> (&'static str, &'static str) {
     match path {
         "metadata.ownerReferences" => (

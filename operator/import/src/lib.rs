@@ -1,9 +1,9 @@
-//! What other systems use, turned into Trellis' objects: jobs of Volcano, Kueue, Kubeflow and
+//! Converts objects of other systems into Trellis' objects: jobs of Volcano, Kueue, Kubeflow and
 //! Lattice, and the queues, flavors and topologies of Kueue and Volcano.
 //!
-//! Nothing is lost on the way without a word. Every importer reads its document through
-//! `Fields`, which remembers each field that was taken; what nobody took becomes a [`Note`] by
-//! itself. What is made is checked by Trellis' own rules before it is handed out.
+//! No field is dropped silently. Every importer reads its document through `Fields`, which records
+//! each field that was read; each unread field becomes a [`Note`]. Created objects are validated by
+//! Trellis' own rules before they are returned.
 //!
 //! Pure: documents in, objects and notes out.
 
@@ -36,44 +36,44 @@ pub use log::Note;
 pub use object::Object;
 pub use render::{json, yaml};
 
-/// What is taken where the documents do not say it.
+/// Values for fields that the documents leave out.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// CPU of containers that name none, in cores. Absent: a main container with GPUs is left
-    /// without, for `resourcesPerGPU`; a job with any other such container is not turned.
+    /// CPU of containers that name none, in cores. Absent: a main container with GPUs stays
+    /// without, for `resourcesPerGPU`; a job with any other such container cannot be imported.
     pub cpu: Option<Quantity>,
     /// Memory of containers that name none, in bytes. Absent: as for CPU.
     pub memory: Option<Quantity>,
-    /// Queues that the cluster has: what applying changes of them is told.
+    /// Queues of the cluster. Differences from them become notes.
     pub existing: Vec<TrainingQueue>,
 }
 
-/// What came of one document.
+/// Result of importing one document.
 #[derive(Clone, Debug)]
 pub struct Imported {
-    /// Which it is of the documents given, from 0.
+    /// Index of the document in the input, from 0.
     pub document: usize,
-    /// What it was, such as `PyTorchJob team-a/resnet`.
+    /// The imported object, such as `PyTorchJob team-a/resnet`.
     pub from: String,
-    /// What it has become, each by Trellis' own rules. Of a document that cannot be turned: none.
+    /// Created objects, valid by Trellis' own rules. Empty if the document cannot be imported.
     pub objects: Vec<Object>,
-    /// What was not carried over exactly, in order of the document.
+    /// Fields that were not carried over exactly, in order of the document.
     pub notes: Vec<Note>,
-    /// Why it cannot be turned. Empty: it was.
+    /// Reasons why the document cannot be imported. Empty if it was.
     pub problems: Vec<Problem>,
 }
 
-/// A document, and what it has become by itself.
+/// A document and the objects made from it alone.
 struct Turned<'d> {
     document: &'d Document,
     value: &'d serde_json::Value,
     log: Log,
-    /// Valid, each the first of its name. Of a document that cannot be turned: none.
+    /// Valid objects, each the first of its name. Empty if the document cannot be imported.
     objects: Vec<Object>,
 }
 
-/// Turns documents. They are read together: a LocalQueue says which queue the jobs of another
-/// document go to.
+/// Converts documents. They are read together, because a LocalQueue determines the queue for jobs
+/// in other documents.
 #[must_use]
 pub fn import(documents: &[Document], options: &Options) -> Vec<Imported> {
     let values: Vec<_> = documents.iter().map(fields::value).collect();

@@ -1,4 +1,4 @@
-//! What was read of one document, and what is told of it.
+//! Records the fields of one document that were read, and the notes and problems.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 use trellis_api::document::{Document, Problem};
 
-/// Problems that are told of one document: whoever has more has another kind.
+/// Most problems that are reported for one document; with more it is probably of another kind.
 const MOST: usize = 64;
 /// Longest value that a note shows, in characters.
 const SHOWN: usize = 60;
@@ -17,11 +17,11 @@ const SHOWN: usize = 60;
 pub struct Note {
     /// The field, such as `spec.tasks[0].maxRetry`.
     pub path: String,
-    /// What it says, shortened. Empty: it does not stand there.
+    /// The field's value, shortened. Empty: the field is absent.
     pub value: String,
-    /// What becomes of it, and why.
+    /// How the field is imported, and why.
     pub why: String,
-    /// What to do instead. Empty: nothing.
+    /// The user's alternative. Empty: none.
     pub instead: String,
     /// Its line in the file, from 1. 0: not known.
     pub line: usize,
@@ -127,8 +127,7 @@ impl Log {
     pub(crate) fn wrong(&self, path: &str, message: impl Into<String>) {
         self.take(path);
         let mut wrong = self.wrong.borrow_mut();
-        // Of a field that is wrong, or what stands in it, it need not be said that it is
-        // missing too.
+        // A missing field inside a field that is already wrong is not reported too.
         let is_within = |known: &str| {
             let rest = known.strip_prefix(path);
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
@@ -155,7 +154,7 @@ impl Log {
             let place = document.problem(&note.path, "");
             note.line = place.line;
             note.column = place.column;
-            // Of an item of a list it is the place in the whole.
+            // For an item of a list, the path in the whole document.
             note.path = place.field;
         }
         notes.sort_by_key(|note| (note.line, note.column));
@@ -175,7 +174,7 @@ fn shown(value: &Value) -> String {
         Value::String(text) => format!("{text:?}"),
         other => other.to_string(),
     };
-    // What steers a terminal, or ends a comment, is not shown as it is.
+    // Control characters could steer a terminal or end a YAML comment.
     let plain = |c: char| if c.is_control() { ' ' } else { c };
     let text: String = text.chars().map(plain).collect();
     match text.char_indices().nth(SHOWN) {

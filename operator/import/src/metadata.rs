@@ -88,12 +88,12 @@ pub(crate) fn read(root: &Fields<'_>, namespaced: bool) -> Option<ObjectMeta> {
     })
 }
 
-/// Nobody but Trellis may say of an object that Trellis has made it.
+/// Only Trellis may set this label, which marks objects that it has made.
 fn is_managed(key: &str) -> bool {
     key == names::MANAGED_BY
 }
 
-/// The labels or annotations of a pod: what is reserved in those of Trellis is told.
+/// The labels or annotations of a pod. Keys that Trellis reserves are noted.
 pub(crate) fn of_pods(metadata: &Fields<'_>, key: &str) -> BTreeMap<String, String> {
     own(metadata, key, names::is_reserved_key)
 }

@@ -1,4 +1,4 @@
-//! What a document has become, checked by Trellis' own rules.
+//! Objects created from a document, validated by Trellis' own rules.
 
 use std::collections::BTreeSet;
 

@@ -126,12 +126,12 @@ fn tell(value: &Value, log: &Log, parent: &str, why: &str, instead: &str) {
             let path = format!("spec.{key}");
             log.note(&path, Some(&Value::from(parent)), why, instead);
         }
-        // Nobody wrote it: it is what all of Volcano's queues are below.
+        // No field names it: all queues of Volcano are below this one.
         None => log.note("spec.parent", None, format!("{parent:?} {why}"), instead),
     }
 }
 
-/// A queue that nothing is said of but its name.
+/// A queue with only a name.
 fn named(name: &str) -> Object {
     let mut queue = TrainingQueue::new("", QueueSpec::default());
     queue.metadata = ObjectMeta {

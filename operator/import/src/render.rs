@@ -1,4 +1,4 @@
-//! What was made, as text.
+//! Created objects as text.
 
 use std::fmt::Write as _;
 
@@ -7,12 +7,12 @@ use trellis_api::document;
 
 use crate::{Imported, Note, Object};
 
-/// What is different of every job, whatever it was.
+/// Applies to every imported job, from whatever system.
 const CLOSED: &str =
     "# Its pods reach each other and DNS alone: open what else they need in spec.network.\n";
 
-/// The objects as YAML documents, with what they were and what is told of them above: what jobs
-/// name comes before them.
+/// The objects as YAML documents, with their origin and their notes in comments above. Objects that
+/// jobs refer to come before the jobs.
 #[must_use]
 pub fn yaml(imported: &[Imported]) -> String {
     let mut text = String::new();

@@ -64,7 +64,7 @@ pub(crate) fn job(root: &Fields<'_>, context: &Context) -> Vec<Object> {
         let Some(mut pods) = pod::read(&of_type, "template", &hints) else {
             continue;
         };
-        // That of the replica spec counts, and the template's does not.
+        // The restart policy of the replica spec replaces the template's.
         pods.restart_policy = None;
         pods.group.name = name.to_owned();
         pods.group.role = role;

@@ -1,4 +1,4 @@
-//! What a failure does, by the restart policy of each replica type.
+//! Effects of failures, from the restart policy of each replica type.
 
 use serde_json::json;
 use trellis_api::job::{RestartAction, RestartScope};
@@ -8,7 +8,7 @@ use crate::fields::Fields;
 use crate::kueue::failure::of_codes;
 use crate::volcano::restart::of_failures;
 
-/// Exit codes of failures for good, by policy ExitCode: 1 to 127; those above are tried again.
+/// Exit codes of permanent failures under the policy ExitCode: 1 to 127. Higher codes are retried.
 const FOR_GOOD: std::ops::RangeInclusive<i32> = 1..=127;
 /// Codes that one rule holds (docs/api.md).
 const CODES: usize = 32;

@@ -33,7 +33,7 @@ fn one(rule: &Fields<'_>) -> Vec<RestartRule> {
     if let Some(conditions) = rule.value().get("onPodConditions") {
         let is_disruption = *conditions == disruption || *conditions == with_status;
         if is_disruption && action == RestartAction::RestartWithoutCounting {
-            // What the cluster does to pods counts against disruptionLimit alone.
+            // Trellis already counts disruptions only against disruptionLimit.
             rule.quiet(&["action", "onPodConditions"]);
         } else {
             rule.note(

@@ -71,7 +71,7 @@ pub(crate) fn job(root: &Fields<'_>, context: &Context) -> Vec<Object> {
     pods.group.name = "worker".to_owned();
     pods.group.replicas = replicas(&spec, indexed).filter(|count| *count != 1);
     pods.group.min_replicas = least;
-    // Whether the kubelet starts it again or the Job does: one pod comes back alone, and counts.
+    // Only the failed pod restarts, by the kubelet or by the Job, and the failure counts.
     pods.restart_policy = None;
     draft.pods.push(pods);
     failures(&spec, &mut draft);
@@ -81,9 +81,9 @@ pub(crate) fn job(root: &Fields<'_>, context: &Context) -> Vec<Object> {
         draft.may_run(Said { value, path }, log);
     }
     draft.ttl(spec.integer("ttlSecondsAfterFinished"));
-    // Kueue suspends what it has not admitted: that is to be queued, and not to be stopped.
+    // Kueue suspends jobs that it has not admitted: a suspended job is pending, not stopped.
     spec.quiet(&["suspend"]);
-    // Here a pod comes back under its name, once the one before is gone.
+    // Trellis recreates a pod under its name once the previous one is gone.
     spec.one_of("podReplacementPolicy", &["TerminatingOrFailed", "Failed"]);
     if spec.value().get("manualSelector") != Some(&json!(true)) {
         spec.quiet(&["selector", "manualSelector"]);
@@ -128,7 +128,7 @@ fn replicas(spec: &Fields<'_>, indexed: bool) -> Option<i64> {
     Some(count)
 }
 
-/// What failures do: a pod comes back alone, as often as the Job says.
+/// Effects of failures: a pod restarts alone, as often as the Job allows.
 fn failures(spec: &Fields<'_>, draft: &mut Draft) {
     let limit = spec.integer("backoffLimit");
     let per_index = spec.at("backoffLimitPerIndex").is_some();
@@ -150,7 +150,7 @@ fn failures(spec: &Fields<'_>, draft: &mut Draft) {
     }
 }
 
-/// Whose success is the job's.
+/// Pods whose success completes the job.
 fn success(spec: &Fields<'_>, draft: &mut Draft) {
     let Some(policy) = spec.object("successPolicy") else {
         return;

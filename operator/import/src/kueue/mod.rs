@@ -26,8 +26,8 @@ const QUEUE_NAME: &str = "kueue.x-k8s.io/queue-name";
 const PRIORITY_CLASS: &str = "kueue.x-k8s.io/priority-class";
 const MAX_SECONDS: &str = "kueue.x-k8s.io/max-exec-time-seconds";
 
-/// What a job's labels say to Kueue: its queue, its priority, and how long it may run. To be
-/// read before the metadata is. True if it is in a queue of Kueue's.
+/// Reads the labels of a job that Kueue uses: queue, priority and maximum runtime. Must run before
+/// the metadata is read. Returns true if the job is in a Kueue queue.
 pub(crate) fn labels(root: &Fields<'_>, context: &Context, draft: &mut Draft) -> bool {
     let Some(metadata) = root.object("metadata") else {
         return false;

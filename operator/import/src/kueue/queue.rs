@@ -102,7 +102,7 @@ fn preemption(fields: &Fields<'_>) -> Option<QueuePreemption> {
     Some(found).filter(|found| *found != QueuePreemption::default())
 }
 
-/// What the API server writes, and what says nothing.
+/// Defaults that the API server writes, and values without effect.
 fn defaults(fields: &Fields<'_>) {
     for value in [
         json!({}),

@@ -58,7 +58,7 @@ pub(super) fn task(task: &Fields<'_>, hints: &Hints<'_>, draft: &mut Draft) -> O
     Some(pods)
 }
 
-/// What Lattice says of pods beside their containers.
+/// Reads Lattice's fields of a pod, except its containers.
 fn of_pod(task: &Fields<'_>, spec: &mut Kept) {
     let secrets = task.items("imagePullSecrets");
     for secret in secrets {

@@ -1,4 +1,4 @@
-//! What a workload needs: secrets, services, volumes.
+//! Dependencies of a workload: secrets, services, volumes.
 
 use std::collections::BTreeMap;
 

@@ -94,7 +94,7 @@ pub(crate) fn job(root: &Fields<'_>, context: &Context) -> Vec<Object> {
 
 fn framework(training: &Fields<'_>) -> Framework {
     match training.text("framework").as_deref() {
-        // What it is where nothing is said.
+        // PyTorch is the default.
         None | Some("PyTorch") => Framework::PyTorch,
         Some("DeepSpeed") => Framework::DeepSpeed,
         Some("Jax") => Framework::JAX,

@@ -30,7 +30,7 @@ fn one(volume: &Fields<'_>, path: &str, group: &mut TaskGroup) {
         sub_path: volume.text("path"),
         ..Mount::default()
     };
-    // What goes with another source is not read, and so is told.
+    // Fields that belong to the other source stay unread, so that they are noted.
     if let Some(claim) = volume.text("claimName") {
         mount.claim_name = Some(claim);
         group.mounts.push(mount);

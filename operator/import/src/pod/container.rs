@@ -27,7 +27,7 @@ fn own_port(framework: Framework) -> Option<i64> {
     }
 }
 
-/// Reads the main container into a group. What has no short form is returned.
+/// Reads the main container into a group. Returns the fields that have no short form.
 pub(super) fn main(
     container: &Fields<'_>,
     amounts: Amounts,
@@ -75,7 +75,7 @@ pub(super) fn main(
     let needed = words::look(container, group, hints);
     let mut variables: Vec<_> = hints.variables().chain(needed).collect();
     variables.retain(|variable| !group.env.iter().any(|own| own.name == variable.name));
-    // Others may read them in theirs, so they stand before them.
+    // The container's own variables may refer to these, so these come first.
     variables.append(&mut group.env);
     group.env = variables;
     rest(container, &mut kept);
@@ -215,7 +215,7 @@ pub(super) fn beside(
     kept
 }
 
-/// Mounts of a container beside the main one. What is `sharedMemory` now has another name.
+/// Mounts of a container beside the main one. A volume that became `sharedMemory` gets a new name.
 fn mounts(container: &Fields<'_>, volumes: &Volumes) -> Kept {
     let mounts = container.objects("volumeMounts").into_iter().map(|mount| {
         let mut kept = Kept::of(&mount);

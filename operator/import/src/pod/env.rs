@@ -6,7 +6,7 @@ use trellis_api::rules;
 use super::kept::Kept;
 use crate::fields::Fields;
 
-/// What the systems write onto pods, and the variable of Trellis that says the same.
+/// Labels and annotations that other systems set on pods, and Trellis' equivalent variable.
 const SAME: [(&str, &str); 15] = [
     (
         "annotations['batch.kubernetes.io/job-completion-index']",
@@ -105,7 +105,7 @@ fn one(name: &str, variable: &Fields<'_>) -> Option<EnvVar> {
     })
 }
 
-/// What comes from all keys of ConfigMaps and Secrets, in its short form where it has one.
+/// Variables from all keys of ConfigMaps and Secrets, in short form where there is one.
 pub(super) fn from(container: &Fields<'_>) -> (Vec<EnvFromSource>, Option<Kept>) {
     let mut short = Vec::new();
     let mut kept = Vec::new();

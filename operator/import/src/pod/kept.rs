@@ -118,7 +118,7 @@ impl Kept {
         }
     }
 
-    /// What it says.
+    /// The value with everything in it.
     pub(crate) fn value(&self) -> Value {
         match &self.node {
             Node::Leaf(value) => value.clone(),

@@ -25,18 +25,18 @@ use words::Provided;
 /// Name of the volume behind /dev/shm (api/src/pod_template/allowed.rs).
 const SHARED_MEMORY: &str = "shared-memory";
 
-/// What the system that a pod is of does for it.
+/// Support that a pod gets from the system that it was written for.
 #[derive(Clone)]
 pub(crate) struct Hints<'h> {
     pub(crate) options: &'h Options,
     pub(crate) framework: Framework,
-    /// The name that the system looks for its container by. None there: the first.
+    /// Name of the container that the system treats as the main one. If none has it, the first is.
     pub(crate) main: &'h str,
     /// Names of ports that the system looks for.
     pub(crate) own_ports: &'h [&'h str],
     /// Variables with the pod's index, which the system sets in every container.
     pub(crate) index: &'h [&'h str],
-    /// Variables that are set where a command reads them.
+    /// Variables that are set if a command reads them.
     pub(crate) provided: Provided,
 }
 
@@ -54,10 +54,10 @@ pub(crate) struct Said<T> {
     pub(crate) path: String,
 }
 
-/// What a pod template has become.
+/// Result of reading a pod template.
 #[derive(Default)]
 pub(crate) struct Pods {
-    /// Where the main container stands.
+    /// Path of the main container.
     pub(crate) main: String,
     /// The group, without name and replicas.
     pub(crate) group: TaskGroup,

@@ -52,7 +52,7 @@ fn toleration(of: &Fields<'_>) -> Option<Toleration> {
     let operator = match of.text("operator").as_deref() {
         None => None,
         Some("Exists") => Some(TolerationOperator::Exists),
-        // What is taken where nothing is said.
+        // Equal is the default, so it is left out.
         Some("Equal") => None,
         Some(_) => {
             of.note(
@@ -85,7 +85,7 @@ pub(crate) fn effect(of: &Fields<'_>, key: &str) -> Option<TolerationEffect> {
     }
 }
 
-/// What Kueue's annotations of pods say of topology.
+/// Topology request in Kueue's annotations of pods.
 pub(super) fn topology(metadata: &Fields<'_>) -> Option<TopologyRequest> {
     let annotations = metadata.object("annotations")?;
     annotations.quiet(&["kueue.x-k8s.io/podset-unconstrained-topology"]);

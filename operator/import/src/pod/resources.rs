@@ -1,4 +1,4 @@
-//! What a container may use: here requests and limits are the same.
+//! Resources of a container. In Trellis requests and limits are equal.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use trellis_api::{Quantity, rules};
 use crate::Options;
 use crate::fields::Fields;
 
-/// What `gpus` counts where `gpuResource` says nothing.
+/// Resource that `gpus` counts if `gpuResource` is unset.
 const DEFAULT_GPU: &str = "nvidia.com/gpu";
 
 /// Ends of the names of resources that are a part of a GPU (HAMi, Volcano's device sharing).
@@ -26,7 +26,7 @@ const PARTS_OF_GPU: [&str; 9] = [
     "/gpu-number",
 ];
 
-/// What one container asks for.
+/// Resources that one container asks for.
 pub(crate) struct Amounts {
     cpu: Option<Quantity>,
     memory: Option<Quantity>,

@@ -1,5 +1,5 @@
-//! What has no field of its own, as `podTemplate`: all of it that Trellis takes there, and a
-//! note of the rest.
+//! Builds the `podTemplate` from fields without a short form: keeps the fields that Trellis accepts
+//! there and notes the rest.
 
 use serde_json::Value;
 use trellis_api::job::Framework;
@@ -9,7 +9,8 @@ use trellis_api::{PodTemplate, Violation};
 use super::kept::Kept;
 use crate::log::Log;
 
-/// The template without what Trellis refuses there, which is told. None: nothing is left.
+/// The template without the fields that Trellis refuses there, which are noted. None: nothing is
+/// left.
 pub(crate) fn checked(mut kept: Kept, framework: Framework, log: &Log) -> Option<PodTemplate> {
     // Each turn removes something, so there are no more of them than fields.
     while let Some(template) = of(&kept) {
@@ -92,7 +93,7 @@ fn dangling(kept: &Kept) -> Vec<Violation> {
     found
 }
 
-/// What is wrong, and what to do instead: rules put a colon between them.
+/// Splits a rule's message at the colon into the problem and the fix.
 fn said(message: &str) -> (String, String) {
     let (why, instead) = message.split_once(": ").unwrap_or((message, ""));
     (why.to_owned(), instead.to_owned())

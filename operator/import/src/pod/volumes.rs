@@ -11,7 +11,7 @@ use crate::fields::Fields;
 
 const SHM: &str = "/dev/shm";
 
-/// What becomes of the volumes of a pod.
+/// Volumes of a pod, by how they are imported.
 #[derive(Default)]
 pub(super) struct Volumes {
     /// Those that have a short form, by where the main container mounts them.
@@ -26,7 +26,7 @@ pub(super) struct Volumes {
     pub(super) shm: BTreeSet<String>,
 }
 
-/// What a volume is, where that has a short form.
+/// Source of a volume that has a short form.
 enum Source {
     Claim { name: String, read_only: bool },
     ConfigMap(String),

@@ -42,8 +42,8 @@ const LAUNCHERS: [&str; 5] = [
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Provided(pub(crate) Vec<(String, String)>);
 
-/// Looks through the command of a container. What it reads and Trellis can say is returned, as
-/// variables; what it cannot is told.
+/// Searches the command of a container. Returns variables that it reads and Trellis can set; notes
+/// those that Trellis cannot set.
 pub(super) fn look(container: &Fields<'_>, group: &TaskGroup, hints: &Hints<'_>) -> Vec<EnvVar> {
     let Hints {
         framework,
@@ -101,7 +101,7 @@ fn texts(container: &Fields<'_>, key: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// What is told of one text: the word, why, and what instead.
+/// Notes on one text: the word, the reason and the alternative.
 fn told(
     text: &str,
     group: &TaskGroup,

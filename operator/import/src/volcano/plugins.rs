@@ -7,7 +7,7 @@ use crate::fields::Fields;
 use crate::pod::Hints;
 use crate::pod::words::Provided;
 
-/// What the plugins of a job say.
+/// Settings from a job's plugins.
 pub(super) struct Plugins {
     pub(super) framework: Framework,
     /// Task by role.
@@ -134,7 +134,7 @@ impl Plugins {
             .filter(|role| *role != Role::Worker)
     }
 
-    /// What Volcano does for the pods.
+    /// Support that the pods get from Volcano.
     pub(super) fn hints<'h>(&self, options: &'h Options, hosts: &[(String, String)]) -> Hints<'h> {
         let mut provided: Vec<_> = hosts.to_vec();
         if let Some(workers) = &self.mpi_workers {

@@ -16,14 +16,14 @@ use crate::pod::Said;
 
 pub(super) const SEE_RULES: &str = "say what is meant in spec.restart.rules (docs/failures.md)";
 
-/// What the policies of a job and of its tasks say.
+/// Policies of a job and of its tasks.
 #[derive(Default)]
 pub(crate) struct Policies {
-    /// What a failed pod restarts, by the job's own. None: they do not say.
+    /// Restart scope for a failed pod, from the job's own policies. None: unset.
     pub(super) failed: Option<RestartScope>,
-    /// Tasks that say it of theirs.
+    /// Tasks whose own policies set it.
     pub(super) by_task: BTreeSet<String>,
-    /// What happens on an eviction; of tasks first.
+    /// Effects of an eviction, the tasks' before the job's.
     pub(super) evicted: Vec<Evicted>,
     /// Rules for exit codes, and for all failures of a task, as they are looked at.
     pub(super) rules: Vec<RestartRule>,
@@ -32,14 +32,14 @@ pub(crate) struct Policies {
     pub(super) startup: Option<Said<i64>>,
 }
 
-/// What an eviction restarts.
+/// The restart scope after an eviction.
 pub(super) struct Evicted {
     /// None: of every task.
     pub(super) task: Option<String>,
     pub(super) scope: RestartScope,
 }
 
-/// What the policies before have taken.
+/// Events and exit codes that earlier policies handle.
 #[derive(Default)]
 struct Before {
     events: BTreeSet<String>,
@@ -233,7 +233,7 @@ impl Policies {
         seconds.is_some()
     }
 
-    /// Of several times the shortest counts, and the others are told.
+    /// The shortest of several timeouts counts, and the longer ones are noted.
     fn starts_within(&mut self, said: Said<i64>, log: &Log) {
         let (shorter, longer) = match self.startup.take() {
             Some(other) if other.value <= said.value => (other, Some(said)),
@@ -265,7 +265,7 @@ fn before_the_jobs<T>(all: Vec<T>, of_task: Vec<T>, is_jobs: impl Fn(&T) -> bool
     tasks.into_iter().chain(of_task).chain(job).collect()
 }
 
-/// What of a job an action restarts.
+/// Restart scope of an action.
 fn scope(action: &str) -> Option<RestartScope> {
     match action {
         "RestartJob" => Some(RestartScope::Gang),
@@ -276,7 +276,7 @@ fn scope(action: &str) -> Option<RestartScope> {
     }
 }
 
-/// What a rule says that restarts so much. The gang is what is restarted without a rule.
+/// Action of a rule with this scope. Without a rule the gang restarts.
 pub(super) fn action_of(scope: RestartScope) -> RestartAction {
     match scope {
         RestartScope::Gang => RestartAction::Restart,

@@ -1,6 +1,6 @@
-//! What failures and evictions do, as restart scope and rules.
+//! Effects of failures and evictions, as restart scope and rules.
 //!
-//! Without a policy Volcano starts no failed pod again, and makes one anew that was deleted
+//! Without a policy Volcano does not restart a failed pod, and recreates a deleted one
 //! (`pkg/controllers/job/state/running.go`, `syncJob`).
 
 use trellis_api::job::{RestartAction, RestartRule, RestartScope};
@@ -11,7 +11,7 @@ use crate::log::Log;
 
 /// Reasons of a pod that has failed by itself (docs/reasons.md).
 const FAILED: [&str; 2] = ["PodFailed", "OutOfMemory"];
-/// Reason of a pod that somebody has evicted or deleted.
+/// Reason of a pod that was evicted or deleted.
 const TAKEN: &str = "PodDisrupted";
 /// Reasons for which Volcano's pods are deleted too.
 const GONE: [&str; 2] = ["NodeLost", "Preempted"];
@@ -114,10 +114,10 @@ fn evictions(policies: &Policies, scope: RestartScope, by_scope: bool) -> Vec<Re
     own.collect()
 }
 
-/// What a failure does in tasks of which no policy says it: nothing starts a failed pod again.
+/// The rule for tasks without a policy on failures: Volcano does not restart their failed pods.
 fn unsaid(policies: &Policies, draft: &Draft, log: &Log) -> Option<RestartRule> {
     let pods = draft.pods.iter();
-    // What is outside the gang never ends the job.
+    // Groups outside the gang never end the job.
     let unsaid = pods.filter(|p| p.group.is_in_gang() && !policies.by_task.contains(&p.group.name));
     let stays = |policy: &str| policy == "Never";
     let (last, again): (Vec<_>, Vec<_>) = unsaid.partition(|pods| {

@@ -50,10 +50,10 @@ pub(super) fn hosts_variable(task: &str) -> String {
     format!("VC_{}_HOSTS", task.replace('-', "_").to_uppercase())
 }
 
-/// What the svc plugin tells of the tasks' pods. They have the same names here.
+/// Host variables of the svc plugin. The pods have the same names in Trellis.
 pub(super) fn hosts(tasks: &[Fields<'_>], job: &str) -> Vec<(String, String)> {
     let mut found = Vec::new();
-    // Of more than a job has groups it need not be known.
+    // A job has at most this many groups.
     for (at, task) in tasks.iter().enumerate().take(GROUPS) {
         let (name, count) = (name(task, at), replicas(task));
         let host = |index| format!("{job}-{name}-{index}.{job}");
@@ -185,7 +185,7 @@ fn of_task(min: &Fields<'_>, count: i64, elastic: bool, group: &mut TaskGroup) {
     }
 }
 
-/// What tasks wait for, and the order that follows from it.
+/// Dependencies of tasks, and the order that follows.
 pub(super) fn order(tasks: &[Fields<'_>], draft: &mut Draft) {
     for (task, pods) in tasks.iter().zip(&mut draft.pods) {
         let Some(on) = task.object("dependsOn") else {
@@ -229,7 +229,7 @@ pub(super) fn order(tasks: &[Fields<'_>], draft: &mut Draft) {
     }
 }
 
-/// Puts groups behind those that they wait for. Of a cycle the order is left: validation tells.
+/// Puts groups behind those that they depend on. A cycle keeps its order; validation reports it.
 fn sort(pods: &mut Vec<Pods>) {
     let mut waiting = std::mem::take(pods);
     while !waiting.is_empty() {

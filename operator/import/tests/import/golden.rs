@@ -57,7 +57,7 @@ fn the_example_of_the_page() {
     assert_eq!(object(before), shown);
 }
 
-/// What is printed is what `trellis plan` and the API server read.
+/// `trellis plan` and the API server accept the printed objects.
 #[test]
 fn what_is_printed_is_valid() {
     let mut count = 0;

@@ -1,4 +1,4 @@
-//! What cannot be turned, and what is said of it.
+//! Documents that cannot be imported, and their problems.
 
 use trellis_api::Quantity;
 use trellis_api::document;
@@ -135,7 +135,7 @@ fn kinds_that_are_not_turned_say_what_to_do() {
     }
 }
 
-/// What is no object is refused before anybody asks what it is.
+/// Text that is not a Kubernetes object is refused before its kind is looked at.
 #[test]
 fn what_is_no_object() {
     for text in ["- 1\n", "just words\n", "{}\n", "kind: Job\n"] {
@@ -225,7 +225,7 @@ fn shared_memory_of_the_size_of_an_unknown_memory_is_told() {
     assert!(told.instead.starts_with("set sharedMemory"), "{told:?}");
 }
 
-/// What Trellis' own rules refuse is never handed out.
+/// Objects that Trellis' own rules refuse are never returned.
 #[test]
 fn what_would_be_refused_is_told() {
     let text = volcano(

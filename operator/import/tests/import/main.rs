@@ -1,5 +1,5 @@
-//! Documents of other systems, as people write them, and what becomes of them. Whoever changes
-//! that reads the golden files in `snapshots` and accepts them with `INSTA_UPDATE=always`.
+//! Realistic documents of other systems, and the objects made from them. After a change to the
+//! output, review the golden files in `snapshots` and accept them with `INSTA_UPDATE=always`.
 
 #![expect(
     clippy::unwrap_used,

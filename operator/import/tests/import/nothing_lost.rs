@@ -1,5 +1,5 @@
-//! Nothing of a document is lost without a word: whatever is added is told or carried over, and
-//! whatever is changed changes what comes of it.
+//! No part of a document is dropped silently: each added field is noted or carried over, and each
+//! changed value changes the result.
 
 use serde_json::{Value, json};
 use trellis_api::document::{self, Document};
@@ -82,7 +82,7 @@ fn outcome(imported: &[Imported]) -> Vec<String> {
     imported.iter().flat_map(of).collect()
 }
 
-/// What the API server writes is no word of the user's.
+/// Fields that the API server writes express no intent of the user.
 fn is_written_by_others(path: &str) -> bool {
     path.starts_with("status") || ["metadata.uid", "metadata.creationTimestamp"].contains(&path)
 }
@@ -137,28 +137,28 @@ fn an_unknown_field_anywhere_is_told_with_its_path() {
     assert!(count > 250, "{count}");
 }
 
-/// Fields whose value means nothing, or nothing by itself.
+/// Fields whose value has no effect, or none by itself.
 fn says_nothing(path: &str) -> bool {
     const ENDS: [&str; 8] = [
-        // What a fieldRef of Kubernetes is always of.
+        // A fieldRef always has this version.
         "fieldRef.apiVersion",
         // Kueue suspends what it has not admitted.
         "spec.suspend",
         "runPolicy.suspend",
-        // More at once than there is to do there is not.
+        // Running more pods at once than there are in total has no effect.
         "spec.parallelism",
         // Each pod has an address from the beginning.
         "plugins.svc[0]",
-        // A Job starts a pod again, whoever does it.
+        // A Job restarts a failed pod, whichever component does it.
         "spec.template.spec.restartPolicy",
-        // Of one task that is waited for, any is all.
+        // With only one dependency, `any` means `all`.
         "dependsOn.iteration",
-        // Whoever reads a secret.
+        // A secret is imported whatever its direction.
         "wandb.direction",
     ];
     ENDS.iter().any(|end| path.ends_with(end))
         || (path.contains("containers[") && path.ends_with("].name") && !path.contains("env["))
-        // Of a port that is the framework's own.
+        // A port that the framework itself opens.
         || path.ends_with("ports[0].containerPort")
 }
 
@@ -187,8 +187,7 @@ fn whatever_is_changed_changes_what_comes_of_it() {
                 if is_written_by_others(&path) || says_nothing(&path) {
                     continue;
                 }
-                // `path` as apiVersion and kind say which document it is.
-                // What is told as a whole is not shown to its end.
+                // A note on an enclosing field shortens its value, so the change may not show.
                 if told
                     .iter()
                     .any(|(of, told)| *of == at && path != *told && path.starts_with(told.as_str()))

@@ -26,7 +26,7 @@ fn restart(text: &str) -> Value {
     object(text)["spec"]["restart"].clone()
 }
 
-/// What comes of policies of a job of one task, and how many notes there are.
+/// The restart settings from policies of a job with one task, and the notes.
 fn of_job(policies: &str) -> (Value, Vec<String>) {
     let text = job(policies, &[("t", "", NEVER)]);
     (restart(&text), notes(&text))
@@ -54,7 +54,7 @@ fn the_first_policy_that_matches_counts() {
             "{told:?}"
         );
     }
-    // Of a task the same, and the job's policies are behind all of the task's.
+    // Policies of a task work the same way, and the job's policies come after the task's.
     let text = job(
         &format!("{code}, {failed}"),
         &[(
@@ -138,7 +138,7 @@ fn of_several_tasks_those_without_a_policy_end_it() {
     );
 }
 
-/// What the kubelet starts again does not fail there.
+/// The kubelet restarts these containers, so the pod does not fail.
 #[test]
 fn what_the_kubelet_starts_again_is_started_again() {
     for restarts in ["", "restartPolicy: OnFailure,", "restartPolicy: Always,"] {
@@ -152,7 +152,7 @@ fn what_the_kubelet_starts_again_is_started_again() {
     }
 }
 
-/// A job that ends when a pod fails is not ended by what the cluster does to its pods.
+/// A job that ends when a pod fails does not end when the cluster evicts a pod.
 #[test]
 fn a_failure_that_is_final_is_apart_from_evictions() {
     let fail = json!({"onReasons": OWN, "action": "Fail"});
@@ -302,7 +302,7 @@ fn of_two_ways_to_end_well_one_is_told() {
     );
 }
 
-/// What the cluster does to a pod is no failure of it, and Kueue queues it again.
+/// An eviction is no failure of the pod: Kueue requeues the job.
 #[test]
 fn pods_of_kubeflow_that_are_never_restarted_end_the_job() {
     let text = |master: &str, worker: &str| {

@@ -6,7 +6,7 @@ use super::{notes, object, of};
 
 const CONTAINER: &str = "name: c, image: 'i:1', resources: {limits: {cpu: 1, memory: 1Gi}}";
 
-/// What a failed pod does, so that nothing is told of it.
+/// A policy on failed pods, so that its absence causes no note.
 const FAILED: &str = "  policies: [{event: PodFailed, action: RestartJob}]\n";
 
 /// A Job of Volcano with these fields and tasks, each of a name and what stands beside it.
@@ -59,7 +59,7 @@ fn one_task_with_fewer_pods_than_it_asks_for_is_elastic() {
     let text = volcano("  minAvailable: 2\n", &[("t", "replicas: 4,")]);
     assert_eq!(group(&object(&text), 0)["minReplicas"], 2);
     assert_eq!(notes(&text), Vec::<String>::new());
-    // Of MPI all pods are the gang.
+    // With MPI all pods are in the gang.
     let text = volcano(
         "  minAvailable: 2\n  plugins: {mpi: [\"--master=t\", \"--worker=w\"]}\n",
         &[("t", ""), ("w", "replicas: 4,")],
@@ -205,7 +205,7 @@ fn the_end_of_a_task_is_the_jobs_if_it_has_rank_0() {
     assert_eq!(group(&made, 1)["role"], "Coordinator");
     assert_eq!(made["spec"]["success"]["policy"], "Leader");
     assert_eq!(notes(&text).len(), 1);
-    // Of several pods nothing says it.
+    // The success policy cannot express that several pods must end.
     let text = volcano("", &[("t", ""), ("u", &format!("replicas: 2, {ends}"))]);
     assert_eq!(object(&text)["spec"]["success"], Value::Null);
     assert!(notes(&text)[0].contains("a task of several pods"));
