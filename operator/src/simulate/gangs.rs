@@ -16,13 +16,13 @@ use super::pools::{GPU, Pool};
 use super::random::Random;
 use super::runner::{Change, Job, Script};
 
-/// Who submits jobs. Each runs mostly jobs of one size and runtime.
+/// Number of users. Each submits mostly jobs of one size and runtime.
 const USERS: usize = 60;
 /// Seconds that the shortest jobs run for.
 const SHORTEST: u64 = 60;
-/// How often the runtime doubles at most: up to eight and a half hours.
+/// How often the shortest runtime doubles at most: up to eight and a half hours.
 const OCTAVES: u32 = 8;
-/// Time that a pod gets to stop.
+/// Grace period of pods.
 const GRACE: Duration = Duration::from_secs(30);
 const ROOT: &str = "all";
 /// The levels of the topology: labels of nodes.
@@ -40,25 +40,25 @@ const QUEUES: [(&str, usize, i64); 3] = [
     ("batch", 30, 20),
 ];
 
-/// What is drawn.
+/// Parameters of a generated workload.
 #[derive(Clone, Debug)]
 pub struct Workload {
-    /// Where it runs.
+    /// The nodes.
     pub pool: Pool,
-    /// How many jobs.
+    /// Number of jobs.
     pub jobs: usize,
-    /// GPU time that they ask for, in parts of what there is while they come.
+    /// GPU time that the jobs ask for, as a fraction of the capacity while they arrive.
     pub load: f64,
-    /// What is drawn with.
+    /// Seed of the random generator.
     pub seed: u64,
-    /// Whether heads may be passed.
+    /// Queue order, which determines whether other jobs may pass the head.
     pub order: QueueOrder,
     /// Percentage of gangs that must be in one rack or, if a gang needs more nodes, in
     /// one block.
     pub close_percent: u8,
 }
 
-/// One in so many, counted up: the first row whose share is not used up.
+/// Draws a row with a probability in proportion to its share.
 fn pick<T: Copy>(random: &mut Random, rows: &[(usize, T)]) -> Option<T> {
     let all = rows.iter().map(|(share, _)| share).sum();
     let mut left = random.below(all);
@@ -227,7 +227,7 @@ impl Workload {
         let queue = pick(random, &shares)?;
         let priority = pick(random, &[(80, 0), (15, 10), (5, 100)])?;
         let runtime = runtime(random, octave);
-        // What people say: up to ten times as long as it takes.
+        // Runtime estimates of users are up to ten times too long.
         let guess = pick(random, &[(2, 1), (3, 2), (3, 5), (2, 10)])?;
         let name = format!("job-{number:06}");
         let request = Resources::new().with(GPU, gpus);

@@ -29,13 +29,13 @@ pub struct Jobs {
     jobs: Vec<Job>,
 }
 
-/// What is wrong with a recording.
+/// Error of a recording.
 #[derive(Debug, thiserror::Error)]
 pub enum HeliosError {
-    /// A table that does not say what is needed.
+    /// The table lacks a column or holds an unreadable value.
     #[error(transparent)]
     Table(#[from] TableError),
-    /// A job of a pool that is not there.
+    /// A job names a pool that does not exist.
     #[error("row {row}, column \"tenant\": there is no pool {pool:?}: add it to --nodes")]
     NoPool {
         /// The row, from 1, not counting the header.
@@ -43,22 +43,22 @@ pub enum HeliosError {
         /// The pool.
         pool: String,
     },
-    /// GPUs that its nodes cannot share equally.
+    /// The GPUs cannot be shared equally by the nodes.
     #[error(
         "row {row}, column \"num_nodes\": {gpus} GPUs cannot be shared equally by {nodes} nodes"
     )]
     Uneven {
         /// The row, from 1, not counting the header.
         row: usize,
-        /// What it asks for.
+        /// GPUs that the job asks for.
         gpus: i64,
-        /// How many nodes it is to run on.
+        /// Nodes that the job is to run on.
         nodes: i64,
     },
 }
 
 impl Jobs {
-    /// Whether a table has this format, by its header.
+    /// True if the table has this format, by its header.
     #[must_use]
     pub fn are_in(table: &Table) -> bool {
         table.has("num_chips")

@@ -2,16 +2,16 @@
 
 use trellis_scheduler::{Constraints, Node, NodeName, Resources};
 
-/// What GPUs are called.
+/// Resource name of GPUs.
 pub(super) const GPU: &str = "nvidia.com/gpu";
-/// The label that tells the pool of a node.
+/// Node label with the pool's name.
 const POOL: &str = "pool";
-/// More pods than any node is asked for.
+/// More pods than any node can be asked for.
 const PODS: i64 = 1 << 32;
-/// Nodes and GPUs of a node are at most so many.
+/// Most nodes of a pool, and most GPUs of a node.
 const MOST: i64 = 1_000_000;
 
-/// So many nodes of so many GPUs.
+/// Equal nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pool {
     /// Its name.
@@ -66,7 +66,7 @@ impl Pool {
         })
     }
 
-    /// What a pod asks that is to run on them and on no others.
+    /// Constraints of a pod that must run on the pool's nodes.
     pub(super) fn constraints(name: &str) -> Constraints {
         Constraints {
             node_selector: [(POOL.to_owned(), name.to_owned())].into(),

@@ -1,23 +1,23 @@
-//! What a simulation comes to.
+//! Results of a simulation.
 
 use serde::Serialize;
 
 use super::runner::Expectation;
 
-/// The end of a simulation. What its protocol does not have is null.
+/// Results of a simulation. Fields that its protocol lacks are null.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Summary {
-    /// Jobs that came.
+    /// Submitted jobs.
     pub jobs: usize,
     /// Jobs that were placed.
     pub placed: usize,
-    /// Jobs that did their work.
+    /// Jobs that completed their work.
     pub finished: usize,
-    /// From submission to the first start.
+    /// Mean time from submission to the first start.
     pub mean_wait_seconds: Option<f64>,
-    /// Half of them waited no longer.
+    /// Median time from submission to the first start.
     pub p50_wait_seconds: Option<f64>,
-    /// 99 of 100 waited no longer.
+    /// 99th percentile of the time from submission to the first start.
     pub p99_wait_seconds: Option<f64>,
     /// From submission to end.
     pub mean_completion_seconds: Option<f64>,
@@ -39,11 +39,11 @@ pub struct Summary {
     pub domains: Option<DomainSummary>,
     /// When the simulation ended, from its beginning.
     pub end_seconds: Option<f64>,
-    /// Whether everything was as expected.
+    /// True if every expectation held.
     pub expects_held: Option<bool>,
-    /// What was expected, in the order of time.
+    /// Results of the expectations, by time.
     pub expects: Vec<Expectation>,
-    /// How long the engine took, in real time. Whoever runs the simulation has the clock.
+    /// Real time that the engine took. The caller that runs the simulation measures it.
     pub wall_seconds: Option<f64>,
 }
 
@@ -106,7 +106,7 @@ impl DomainSummary {
 }
 
 impl Summary {
-    /// For people: a line a number. What the protocol does not have is left out.
+    /// Formats the results as a table for people, one number a line. Missing fields are left out.
     #[must_use]
     pub fn table(&self) -> String {
         let time = |seconds: Option<f64>| seconds.map(|s| format!("{s:.0} s"));

@@ -10,16 +10,16 @@ pub struct Table {
     rows: Vec<csv::StringRecord>,
 }
 
-/// What is wrong with a table.
+/// Error of a table.
 #[derive(Debug, thiserror::Error)]
 pub enum TableError {
-    /// It cannot be unpacked.
+    /// The file cannot be unpacked.
     #[error("not a whole gzip file: {0}")]
     Gzip(#[from] std::io::Error),
-    /// It is not CSV.
+    /// The file is not CSV.
     #[error(transparent)]
     Csv(#[from] csv::Error),
-    /// There is a header and nothing below it.
+    /// The table has a header and no rows.
     #[error("holds no {0}: there is no row below the header")]
     Empty(&'static str),
     /// The header lacks a column.
@@ -32,7 +32,7 @@ pub enum TableError {
         row: usize,
         /// The column.
         column: &'static str,
-        /// What stands there.
+        /// The value in that cell.
         value: String,
     },
     /// A number was expected that may have a fraction.
@@ -42,7 +42,7 @@ pub enum TableError {
         row: usize,
         /// The column.
         column: &'static str,
-        /// What stands there.
+        /// The value in that cell.
         value: String,
     },
     /// A number that is too large or too small to mean anything.
@@ -52,7 +52,7 @@ pub enum TableError {
         row: usize,
         /// The column.
         column: &'static str,
-        /// What stands there.
+        /// The value in that cell.
         value: i64,
     },
 }
@@ -83,7 +83,7 @@ impl Table {
         Ok(Self { columns, rows })
     }
 
-    /// Whether the header has this column.
+    /// True if the header has this column.
     pub(super) fn has(&self, column: &str) -> bool {
         self.columns.contains_key(column)
     }
@@ -116,7 +116,7 @@ pub(super) struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
-    /// What stands in a column; empty where there is no such column.
+    /// The value in a column; empty if there is no such column.
     pub(super) fn text(&self, column: &str) -> &'a str {
         let at = self.table.columns.get(column);
         at.and_then(|at| self.cells.get(*at)).unwrap_or("")

@@ -44,7 +44,7 @@ impl Pod {
 }
 
 impl Trace {
-    /// Whether a table is a pod list of this format, by its header.
+    /// True if the table is a pod list of this format, by its header.
     #[must_use]
     pub fn is_in(table: &Table) -> bool {
         table.has("num_gpu")
@@ -92,7 +92,7 @@ fn machine(row: &Row<'_>) -> Result<Machine, TableError> {
 
 fn pod(row: &Row<'_>) -> Result<Pod, TableError> {
     let gpus = row.number("num_gpu")?;
-    // What a pod without GPUs has in this column differs between the files.
+    // For pods without GPUs, the files differ in this column.
     let gpu_milli = if gpus == 0 {
         0
     } else {

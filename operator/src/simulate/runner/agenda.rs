@@ -1,22 +1,22 @@
-//! What will happen by itself, and when.
+//! Scheduled events of the simulated jobs, by time.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use trellis_scheduler::{GangId, PodKey, Time};
 
-/// What happens to a run of a job.
+/// An event in a run of a job.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum What {
-    /// It has done its work.
+    /// The job has done its work.
     End,
-    /// Its pods have stopped after they were told to.
+    /// The job's pods have stopped after eviction.
     Stop,
-    /// A surplus pod has stopped after it was told to.
+    /// A surplus pod has stopped after eviction.
     StopSurplus(GangId),
-    /// A pod of the gang that failed is back.
+    /// A failed pod of the gang is back.
     Return(PodKey),
-    /// A surplus pod that failed seeks a place again.
+    /// A failed surplus pod asks for a place again.
     SeekAgain(GangId),
     /// The gang is tried again after its back-off.
     Retry,
@@ -45,7 +45,7 @@ impl Agenda {
         self.0.peek().map(|Reverse((at, _))| *at)
     }
 
-    /// What is due by then.
+    /// Removes and returns the next event that is due by then.
     pub(super) fn pop(&mut self, now: Time) -> Option<Due> {
         if self.next()? > now {
             return None;

@@ -1,4 +1,4 @@
-//! What a scenario says must be so.
+//! Expectations that a scenario states.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -40,18 +40,18 @@ pub enum ExpectedJobs {
     },
 }
 
-/// Whether it was.
+/// Result of an expectation.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Expectation {
-    /// When, in seconds.
+    /// Time, in seconds.
     pub t: f64,
-    /// It was so.
+    /// True if the expectation held.
     pub held: bool,
-    /// What was otherwise; empty where it held.
+    /// The difference; empty if the expectation held.
     pub reason: String,
 }
 
-/// How a job stands.
+/// State of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
     Absent,

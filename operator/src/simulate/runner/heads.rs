@@ -9,12 +9,12 @@ use trellis_scheduler::{Gang, GangId, QueueName, Time};
 /// The order of a queue: priority, submission, name.
 type Place = (Reverse<i32>, Time, GangId);
 
-/// Who waits in each queue, and since when its head has been that.
+/// The pending jobs of each queue, and since when its head has been the head.
 #[derive(Debug, Default)]
 pub(super) struct Heads {
     lines: BTreeMap<QueueName, BTreeSet<Place>>,
     heads: BTreeMap<QueueName, (GangId, Time)>,
-    /// Queues in which someone came or went since the heads were last looked at.
+    /// Queues in which a job was added or removed since the heads were last looked at.
     touched: BTreeSet<QueueName>,
     longest: Duration,
 }
@@ -57,8 +57,7 @@ impl Heads {
         }
     }
 
-    /// The longest time that one waited at the head of its queue. Who still waits
-    /// there has waited until now.
+    /// The longest time that a job has been head of its queue, including those that still are.
     pub(super) fn longest(&self, now: Time) -> Duration {
         let still = self.heads.values().map(|(_, since)| now.since(*since));
         still.fold(self.longest, Duration::max)
@@ -88,7 +87,7 @@ mod tests {
         heads.leave(&b);
         heads.look(Time::from_millis(50));
         assert_eq!(heads.longest(Time::from_millis(90)).as_millis(), 30);
-        // Who starts at once was no head.
+        // A job that starts at once never was a head.
         heads.wait(&b);
         heads.leave(&b);
         heads.look(Time::from_millis(99));

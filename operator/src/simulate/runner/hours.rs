@@ -8,12 +8,12 @@ use trellis_gang::quota::{Hours, name};
 use trellis_policies::quota::{LimitId, QuotaPolicies};
 use trellis_scheduler::{Draw, Engine, LimitName, Time};
 
-/// What is burnt of each limit of GPU-hours, from nothing.
+/// Usage of each limit on GPU-hours, from zero.
 #[derive(Debug, Default)]
 pub(super) struct Burning {
     hours: Hours,
     policies: Arc<QuotaPolicies>,
-    /// Those that a job draws on, by the engine's name.
+    /// Limits that a job counts against, by the engine's name.
     limits: BTreeMap<LimitName, LimitId>,
 }
 
@@ -29,9 +29,9 @@ impl Burning {
         self.limits.extend(named);
     }
 
-    /// Counts what is burnt until now, and closes or opens limits. To be called before
-    /// the engine decides, and once it has: what is held then is burnt from now on. What
-    /// would be closed in between stops nobody.
+    /// Counts usage until now, and closes or opens limits. Called before the engine decides and
+    /// after it, because usage changes with each decision. A limit that would close in between
+    /// stops no job.
     pub(super) fn count(&mut self, engine: &mut Engine, now: Time) {
         if self.limits.is_empty() {
             return;

@@ -45,10 +45,10 @@ pub(super) struct SimulatedJob {
     pub(super) runtime: Option<Duration>,
     pub(super) limit: Option<Duration>,
     pub(super) runs_as: String,
-    /// What is predicted for it is what its queue expects.
+    /// The job's predicted runtime is the expectation of its queue.
     pub(super) is_expected: bool,
     pub(super) stage: Stage,
-    /// Counts whatever makes what was going to happen to it void.
+    /// Incremented to cancel the job's scheduled events.
     pub(super) run: u32,
     pub(super) place: Vec<(NodeName, i64)>,
     pub(super) has_started: bool,
@@ -69,8 +69,8 @@ impl SimulatedJob {
         earlier(self.runtime, self.limit)
     }
 
-    /// Whether it has done its work when it ends, and is not ended before. Who
-    /// has nothing but a limit does its work until then.
+    /// True if the job completes its work before its limit. A job with only a limit completes when
+    /// it reaches the limit.
     pub(super) fn ends_by_itself(&self) -> bool {
         match (self.runtime, self.limit) {
             (Some(runtime), Some(limit)) => runtime <= limit,

@@ -107,7 +107,7 @@ impl Meter {
         self.now = Some(now);
     }
 
-    /// Whether it has begun.
+    /// True once measuring has begun.
     pub(super) const fn runs(&self) -> bool {
         self.now.is_some()
     }

@@ -43,37 +43,37 @@ use job::{SimulatedJob, Stage};
 use meter::Meter;
 use tally::Tally;
 
-/// What backfill is told of runtimes.
+/// Runtimes that backfill uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Runtimes {
-    /// What the jobs say themselves.
+    /// Runtimes that the jobs declare.
     #[default]
     Declared,
-    /// How long they really take.
+    /// Real runtimes.
     Exact,
-    /// What earlier runs predict.
+    /// Runtimes predicted from earlier runs.
     Predicted,
 }
 
 /// How a simulation is run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
-    /// What happens later is not looked at. None: until nothing happens any more.
+    /// Time at which the simulation stops. None: when no event is left.
     pub until: Option<Time>,
-    /// What backfill is told of runtimes.
+    /// Runtimes that backfill uses.
     pub runtimes: Runtimes,
-    /// Of so many jobs in a hundred it is told nothing.
+    /// Percentage of jobs whose runtime backfill does not know.
     pub unknown_percent: u8,
-    /// Who they are.
+    /// Seed that picks those jobs.
     pub seed: u64,
-    /// The node label by whose values whole free domains are counted. None: none are.
+    /// Node label whose values are the domains; entirely free domains are counted. None: none are.
     pub domains: Option<&'static str>,
 }
 
-/// Hears what happens.
+/// Receives each record.
 pub type Tell<'a> = dyn FnMut(&Record<'_>) + 'a;
 
-/// Lets a script happen, and tells everything that comes of it.
+/// Runs a script and reports every record.
 pub fn run(script: Script, options: Options, tell: &mut Tell<'_>) -> Summary {
     let mut runner = Runner::new(options, tell);
     runner.run(script.into_order());
@@ -92,10 +92,10 @@ struct Runner<'a, 'b> {
     jobs: BTreeMap<GangId, SimulatedJob>,
     /// Jobs that hold a place.
     holding: BTreeSet<GangId>,
-    /// Jobs that wait and are Refused for as long as they do.
+    /// Pending jobs that are Refused.
     refused: BTreeSet<GangId>,
     burning: Burning,
-    /// Somebody else's pods, with their GPUs.
+    /// External pods, with their GPUs.
     foreign: BTreeMap<PodKey, (NodeName, i64)>,
     meter: Meter,
     tally: Tally,
@@ -106,7 +106,7 @@ struct Runner<'a, 'b> {
     nodes: BTreeMap<NodeName, NodeFacts>,
     /// Jobs whose surplus pods have joined in this cycle.
     grew: BTreeSet<GangId>,
-    /// The engine has more to decide at this time.
+    /// True if the engine has more to decide at this time.
     is_unsettled: bool,
     now: Time,
     tell: &'a mut Tell<'b>,
@@ -183,9 +183,9 @@ impl Runner<'_, '_> {
                     self.carry_out(&decision);
                 }
                 self.pause_growth();
-                // From now on this is burnt.
+                // Resources that are held now count from now on.
                 self.burning.count(&mut self.engine, self.now);
-                // What takes no time has happened too.
+                // Also handle events that these decisions cause at this same time.
                 let is_settled = !std::mem::take(&mut self.is_unsettled);
                 if is_settled && self.agenda.next().is_none_or(|next| next > self.now) {
                     break;
@@ -375,7 +375,7 @@ impl Runner<'_, '_> {
         let Some(job) = self.jobs.get_mut(&victim.gang) else {
             return;
         };
-        // What it would have done from now on does not happen.
+        // Cancel the scheduled events of this run.
         job.run = job.run.saturating_add(1);
         job.stage = Stage::Leaving;
         job.ranks.clear();

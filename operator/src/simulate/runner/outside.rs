@@ -1,4 +1,4 @@
-//! What happens from outside.
+//! Handles the changes of a script.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -127,7 +127,7 @@ impl Runner<'_, '_> {
         self.jobs.insert(state.gang.id.clone(), state);
     }
 
-    /// What backfill is told of its runtime.
+    /// The runtime facts that backfill gets for a job.
     fn told(&mut self, job: &Job) -> Told {
         let unknown = self.random.below(100) < usize::from(self.options.unknown_percent);
         let (limit, by_name) = match self.options.runtimes {
@@ -148,8 +148,8 @@ impl Runner<'_, '_> {
         }
     }
 
-    /// Runs in a queue are thought to take otherwise than before: who waits there,
-    /// and of whom nothing else is known, is told.
+    /// Applies a queue's new expectation to pending jobs of the queue that have no other
+    /// prediction.
     pub(super) fn expect_anew(&mut self, queue: &QueueName) {
         let expected = self.predictor.expect(queue);
         for job in self.jobs.values_mut() {
@@ -161,7 +161,7 @@ impl Runner<'_, '_> {
         }
     }
 
-    /// It is written again. Of one that has its place nothing moves.
+    /// Applies a changed job. A placed job keeps its place.
     fn update(&mut self, job: Job) {
         let Some(state) = self.jobs.get_mut(&job.gang.id) else {
             return;
@@ -236,7 +236,7 @@ impl Runner<'_, '_> {
                     self.heads.leave(&state.gang);
                     self.engine.delete_gang(&held.id);
                 }
-                // What runs goes on.
+                // A placed job keeps running.
                 Stage::Placed { .. } | Stage::Leaving | Stage::Ended => return,
             },
         }
@@ -260,10 +260,10 @@ impl Runner<'_, '_> {
     }
 }
 
-/// What backfill is told of a job.
+/// Runtime facts that backfill gets for a job.
 struct Told {
     limit: Option<Duration>,
     predicted: Option<Duration>,
-    /// Its prediction is that of its queue: nothing else is known.
+    /// True if its prediction is that of its queue, because nothing else is known.
     is_expected: bool,
 }

@@ -5,19 +5,19 @@ use std::cmp::Ordering;
 use serde::ser::{Serialize, SerializeMap, SerializeStruct, Serializer};
 use trellis_scheduler::{Because, Certificate, Decision, Gang, GangId, Placement, Time, Victim};
 
-/// What happened to a job.
+/// An event of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Event {
-    /// It has its place, and starts.
+    /// The job is placed, and starts.
     Placed,
-    /// It waits, for another reason than was last told.
+    /// The job is pending for another reason than was last reported.
     Waiting,
-    /// Room is kept for it, while others may start that do not make it later.
+    /// The job has a reservation. Other jobs may start if they do not delay it.
     Reserved,
-    /// It will have its place once its victims are gone.
+    /// The job will be placed once its victims are gone.
     Nominated,
-    /// It loses its place to another, or because its queue is drained.
+    /// The job loses its place to another job, or because its queue is drained.
     Preempted,
     /// The gang starts again, since a node or a pod of it is gone or has failed.
     Restarted,
@@ -62,18 +62,18 @@ impl Event {
     }
 }
 
-/// What happened to a job, and when. As JSON: `t`, `event`, `job`, `pods`, `reason`.
+/// An event of a job, with its time. As JSON: `t`, `event`, `job`, `pods`, `reason`.
 #[derive(Clone, Debug)]
 pub struct Record<'a> {
-    /// When.
+    /// Time of the event.
     pub t: Time,
-    /// What.
+    /// The event.
     pub event: Event,
-    /// To which job.
+    /// The job.
     pub job: &'a GangId,
-    /// Where its pods go, where it got a place or one is kept for it.
+    /// The placement, if the job is placed or has a reservation.
     pub place: Option<(&'a Gang, &'a Placement)>,
-    /// Why. Empty where the event says it.
+    /// Reason. Empty if the event is reason enough.
     pub reason: String,
 }
 
@@ -118,7 +118,7 @@ pub enum Clock {
 }
 
 impl<'a> Record<'a> {
-    /// What a decision means for jobs, in words. `gang` knows those that get a place.
+    /// Records of a decision, one for each job. `gang` looks up the jobs that are placed.
     #[must_use]
     pub fn of(
         (t, clock): (Time, Clock),

@@ -1,4 +1,4 @@
-//! What happens from outside, and when.
+//! Changes that a simulation applies, by time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +24,7 @@ pub struct Script {
 pub enum Change {
     /// A node is new or changed.
     Node(Node),
-    /// A node is gone. What ran there starts again elsewhere.
+    /// A node is gone. Gangs that ran there restart elsewhere.
     NodeGone(NodeName),
     /// A queue is new or changed.
     Queue(Queue),
@@ -38,40 +38,40 @@ pub enum Change {
     Topology(Topology),
     /// A topology is gone.
     TopologyGone(TopologyName),
-    /// These quota policies take effect; of those from before none does.
+    /// These quota policies replace the previous ones.
     Quotas(Arc<QuotaPolicies>),
-    /// Somebody else's pod holds so much of a node.
+    /// An external pod requests these resources of a node.
     Pod(PodKey, NodeName, Resources),
-    /// It holds nothing any more.
+    /// An external pod is gone.
     PodGone(PodKey),
     /// A job is submitted, or changed while it waits.
     Job(Box<Job>),
-    /// A job is there that cannot be queued.
+    /// A job exists that cannot be queued.
     Held(Held),
     /// A job is deleted.
     JobGone(GangId),
     /// A pod of a job fails, leaves or finishes.
     JobPod(PodEvent),
-    /// What must be so by now.
+    /// Expectations that must hold at this time.
     Expect(Expect),
 }
 
-/// A job and what becomes of it.
+/// A job and its outcome.
 #[derive(Clone, Debug)]
 pub struct Job {
-    /// The gang. Its `runtime` is what the job itself says.
+    /// The gang. Its `runtime` is the one that the job declares.
     pub gang: Gang,
-    /// How long it really runs once it has its place. None: for ever.
+    /// Real runtime once the job is placed. None: for ever.
     pub runtime: Option<Duration>,
-    /// It is ended after so long.
+    /// Time after which the job is ended.
     pub limit: Option<Duration>,
-    /// What its runs are predicted by: that of other jobs whose runs are alike.
+    /// Key by which runtimes are predicted; similar jobs share it.
     pub runs_as: String,
-    /// Limits of GPU-hours that it draws on.
+    /// Limits on GPU-hours that the job counts against.
     pub hours: Vec<LimitId>,
-    /// Its surplus pods, by group and index.
+    /// The job's surplus pods, by group and index.
     pub surplus: Vec<SurplusPod>,
-    /// Says how the job reacts to failures of its pods.
+    /// How the job reacts to failures of its pods.
     pub restart: Restart,
 }
 

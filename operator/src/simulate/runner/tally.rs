@@ -1,15 +1,15 @@
-//! What the jobs came to.
+//! Counts and times of the simulated jobs.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::simulate::summary::{DomainSummary, SizeRow, Summary};
 
-/// Upper bounds of the classes by which jobs are told apart, in GPUs.
+/// Upper bounds of the size classes, in GPUs.
 const CLASSES: [i64; 7] = [0, 1, 8, 16, 32, 64, i64::MAX];
-/// A job that ran for less counts as one that ran for so long: else the slowdown
-/// of the shortest would be all that a mean is made of (Feitelson et al., "Theory
-/// and Practice in Parallel Job Scheduling", JSSPP '97).
+/// Least runtime that slowdown is computed with, in seconds: otherwise the shortest jobs would
+/// dominate the mean (Feitelson et al., "Theory and Practice in Parallel Job Scheduling", JSSPP
+/// '97).
 const BOUND: f64 = 10.0;
 
 #[derive(Debug, Default)]

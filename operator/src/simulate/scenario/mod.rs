@@ -32,24 +32,24 @@ pub struct Scenario {
     /// Its name, for people.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub metadata: BTreeMap<String, Value>,
-    /// What it says.
+    /// Nodes and events of the scenario.
     #[garde(dive)]
     pub spec: ScenarioSpec,
 }
 
-/// What a scenario says.
+/// Nodes and events of a scenario.
 #[derive(Deserialize, Serialize, Validate, Clone, Debug, Default)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
 pub struct ScenarioSpec {
-    /// What is drawn with, where something is.
+    /// Seed of the random generator, if the simulation draws random numbers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
     /// Nodes, beside those of the files.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[garde(dive)]
     pub nodes: Vec<NodePattern>,
-    /// What happens, beside the objects of the files, which are there at 0.
+    /// Events, beside the objects of the files, which exist at time 0.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<ScenarioEvent>,
 }
@@ -59,14 +59,14 @@ pub struct ScenarioSpec {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
 pub struct NodePattern {
-    /// How many. Absent: one.
+    /// Number of nodes. Absent: one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(countable)))]
     pub count: Option<u32>,
     /// Name: `{i}` is the number of the node, from 0, `{i/4}` a fourth of it, rounded down.
     #[garde(custom(not_empty))]
     pub name: String,
-    /// What pods may use of each. Pods: 110 where it does not say.
+    /// Allocatable resources of each node. Pods: 110 if unset.
     #[serde(default)]
     #[garde(custom(quantities))]
     pub capacity: BTreeMap<String, Quantity>,
@@ -87,20 +87,20 @@ pub struct Taint {
     /// Value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
-    /// What it does to pods that do not tolerate it.
+    /// Effect on pods that do not tolerate the taint.
     pub effect: TaintEffect,
 }
 
-/// Something that happens: one of `apply`, `delete`, `fail`, `finish` and `expect`.
+/// An event: one of `apply`, `delete`, `fail`, `finish` and `expect`.
 #[derive(Deserialize, Serialize, Clone, Debug)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ScenarioEvent {
-    /// When.
+    /// Time of the event.
     pub at: Span,
     /// An object that is applied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub apply: Option<Value>,
-    /// How long the job that is applied really runs.
+    /// Real runtime of the applied job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runtime: Option<Span>,
     /// An object that is deleted.
@@ -109,10 +109,10 @@ pub struct ScenarioEvent {
     /// A pod of a job that fails.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fail: Option<FailedPod>,
-    /// A pod of a job that ends with success.
+    /// A pod of a job that succeeds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finish: Option<FinishedPod>,
-    /// What must be so.
+    /// Expectations that must hold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expect: Option<Expected>,
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::de::{Deserialize, Deserializer, Error, Unexpected, Visitor};
 use serde::ser::{Serialize, Serializer};
 
-/// What is told where it is none.
+/// The format, for error messages.
 const WANTED: &str = "a time such as 90s, 500ms, 1h30m or 2d";
 
 /// A stretch of time, to the millisecond: numbers with their units, `ms`, `s`,
