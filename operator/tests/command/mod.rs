@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// What a run printed, and how it ended.
+/// Output and exit status of a run.
 #[derive(Debug)]
 pub(crate) struct Run {
     pub(crate) code: i32,
@@ -19,7 +19,7 @@ impl Run {
             "exit status {}\n--- standard output\n{}--- standard error\n{}",
             self.code,
             self.out,
-            // Where it is checked out is nobody's business.
+            // Golden files must not depend on the checkout path.
             self.err
                 .replace(concat!(env!("CARGO_MANIFEST_DIR"), "/../"), "")
         )

@@ -1,6 +1,6 @@
-//! `trellis import`, as a user runs it. Whoever changes what it prints reads the golden files
-//! in `snapshots` and accepts them with `INSTA_UPDATE=always`. What becomes of each kind is
-//! tested where it is done, in `operator/import`.
+//! `trellis import`, as a user runs it. After a change to its output, review the golden files in
+//! `snapshots` and accept them with `INSTA_UPDATE=always`. The tests in `operator/import` cover
+//! each kind.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
@@ -52,7 +52,7 @@ fn standard_input_and_folders_are_files() {
     assert_eq!((run.code, run.out), (0, both.out), "{}", run.err);
 }
 
-/// What is printed is what the other commands read.
+/// The other commands read the printed objects.
 #[test]
 fn what_is_printed_can_be_planned() {
     let imported = import(&["-f", "job.yaml", "-f", "queue.yaml"]);

@@ -1,4 +1,4 @@
-//! What a dump of a cluster holds counts.
+//! Pods and quota in a dump of a cluster reduce the free capacity.
 
 use super::{Run, file, plan_with};
 
@@ -100,8 +100,8 @@ fn placed_gangs_hold_their_queue() {
     insta::assert_snapshot!("cluster-quota", run.golden());
 }
 
-/// What others borrow is asked back, and who would leave for it is told; docs/plan.md shows
-/// the line.
+/// The plan names the borrowers that would be preempted to reclaim quota; docs/plan.md shows the
+/// line.
 #[test]
 fn who_would_have_to_leave_is_told() {
     let queue = |name: &str, more: &str| {
@@ -125,7 +125,7 @@ fn who_would_have_to_leave_is_told() {
     let line = "  preempts team-a/sweep: its queue holds more than its quota, which the other asks back (work lost: 48 device-seconds)\n";
     assert!(run.out.contains(line), "{}", run.out);
     assert!(include_str!("../../../docs/plan.md").contains(line));
-    // How long it has had its place is counted from when it got it, until somebody last asked.
+    // The time since placement is counted until the latest submission in the files.
     let young = dump
         .replace(
             "compiled: c,",
@@ -262,7 +262,7 @@ fn a_job_does_not_stand_in_its_own_way() {
     );
 }
 
-/// What `kubectl delete --cascade=orphan` leaves is no gang's.
+/// A pod that `kubectl delete --cascade=orphan` leaves behind belongs to no gang.
 #[test]
 fn what_no_job_owns_is_counted_as_other_pods() {
     let run = beside(&placed("other", "default", 5), &["job.yaml"]);
@@ -429,7 +429,7 @@ fn a_label_of_another_queueing_system_is_noted() {
     }
 }
 
-/// What runs keeps its place, whatever would go first if all began anew.
+/// A running job keeps its place even if another would come first from scratch.
 #[test]
 fn who_holds_a_place_keeps_it() {
     let given = file("job.yaml").replace(", memory: 1000Gi", ", memory: 1Gi");
@@ -489,10 +489,10 @@ fn behind_the_head_of_a_strict_queue() {
     assert!(objects.err.starts_with(&note), "{}", objects.err);
 }
 
-/// It stays there, whoever has a lower priority, where its class says that it has nobody leave.
+/// A head whose PriorityClass has `preemptionPolicy: Never` waits behind jobs of lower priority.
 #[test]
 fn behind_a_head_that_never_preempts() {
-    // What the PodGroup of a job that is there asks for tolerates no taint.
+    // The PodGroup of an existing job tolerates no taint.
     let taints = "    taints:\n    - effect: NoSchedule\n      key: nvidia.com/gpu\n";
     let nodes = file("nodes.yaml").replace(taints, "");
     let queue = "---\napiVersion: trellis.dev/v1alpha1\nkind: TrainingQueue\nmetadata: {name: default}\nspec: {namespaceSelector: {}, defaultFor: {}, queueingStrategy: StrictFIFO, preemption: {withinClusterQueue: LowerPriority}}\n";
@@ -509,7 +509,7 @@ fn behind_a_head_that_never_preempts() {
     };
     let never = told("Never");
     assert!(never.contains("BehindHead: "), "{never}");
-    // Of a head that others make room for nobody is behind any more.
+    // No job is BehindHead of a head that preempts others.
     let most = told("PreemptLowerPriority");
     assert!(!most.contains("BehindHead: "), "{most}");
 }

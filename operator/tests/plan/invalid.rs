@@ -96,7 +96,7 @@ fn a_folder_is_its_files() {
     );
 }
 
-/// What is written for another kind or version says which is meant.
+/// The error for an unknown kind or version names the right one.
 #[test]
 fn a_kind_or_a_version_that_there_is_not() {
     let says = |from: &str, to: &str| {

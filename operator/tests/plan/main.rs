@@ -1,5 +1,5 @@
-//! `trellis plan`, as a user runs it. Whoever changes what it prints reads the
-//! golden files in `snapshots` and accepts them with `INSTA_UPDATE=always`.
+//! `trellis plan`, as a user runs it. After a change to its output, review the golden files in
+//! `snapshots` and accept them with `INSTA_UPDATE=always`.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 

@@ -62,13 +62,13 @@ fn a_queue_that_does_not_select_the_namespace() {
         "PolicyDenied",
         "namespace \"team-a\" uses queue \"research\"",
     );
-    // That may be for want of the Namespace, which is said.
+    // The Namespace may be the reason, because no file holds it: a note says so.
     assert_eq!(
         run.err,
         "note: namespace \"team-a\" is in no file: planned without labels, by which queues or \
          policies of the files select namespaces; add a file of `kubectl get namespace team-a -o yaml`\n"
     );
-    // What it would become is shown all the same.
+    // The objects of the job are shown all the same.
     assert!(run.out.contains("PodGroup llm"), "{}", run.out);
     let namespace =
         "---\napiVersion: v1\nkind: Namespace\nmetadata: {name: team-a, labels: {team: b}}\n";
@@ -123,8 +123,8 @@ fn a_queue_that_is_stopped_or_too_small() {
     waits(&run, "ExceedsQuota", "32 nvidia.com/gpu");
 }
 
-/// A limit of a queue holds for those below it. What asks for more than it could ever have
-/// is Refused, and counted apart from what waits.
+/// A limit of a queue holds for the queues below it. A job that alone exceeds a limit, or whose
+/// policy has `enforcement: Deny`, is Refused and counted apart from pending jobs.
 #[test]
 fn a_limit_of_the_queue_above() {
     let tree = [
@@ -154,7 +154,7 @@ fn a_limit_of_the_queue_above() {
     assert!(run.out.contains(sum), "{}", run.out);
 }
 
-/// Nobody knows whom it is meant for: it may be for this job.
+/// A job waits if a broken quota policy might apply to it.
 #[test]
 fn a_quota_policy_that_takes_no_effect() {
     let policy = "---\napiVersion: trellis.dev/v1alpha1\nkind: QuotaPolicy\nmetadata: {name: odd}\nspec: {subject: {namespaceSelector: {matchExpressions: [{key: a, operator: Near}]}}, limits: {runningJobs: 1}}\n";

@@ -1,8 +1,8 @@
-//! Who submits the jobs: whom `--as` names, or a note on who was taken.
+//! The requester of the jobs: the user that `--as` names, or a note on the assumed one.
 
 use super::{Run, file, plan, plan_with};
 
-/// Only who is in `ml` may submit.
+/// Permits only members of the group `ml` to submit.
 const ONLY_ML: &str = "\
 ---
 apiVersion: trellis.dev/v1alpha1
@@ -54,7 +54,7 @@ fn policies_are_asked_for_whom_the_user_names() {
     assert_eq!((bob.code, bob.err.as_str()), (1, ""));
     assert!(bob.out.contains("PolicyDenied: "), "{}", bob.out);
     assert!(bob.out.contains("\"ml/only\" forbids"), "{}", bob.out);
-    // Nobody is not in the group either, and that is said to have been assumed.
+    // An unnamed requester is in no group either, and a note says that this is assumed.
     let nobody = with(ONLY_ML, &[]);
     assert_eq!((nobody.code, nobody.err.as_str()), (1, NOBODY));
     assert_eq!(nobody.out, bob.out);
@@ -71,12 +71,12 @@ fn quotas_are_those_of_whom_the_user_names() {
     assert_eq!((nobody.code, nobody.err.as_str()), (1, NOBODY));
     let each = OF_ADA.replace("{requester: ada}", "{}\n  each: Requester");
     assert_eq!(with(&each, &[]).err, NOBODY);
-    // Where nobody asks, nothing is said.
+    // If no policy asks for the requester, there is no note.
     let anybody = OF_ADA.replace("{requester: ada}", "{}");
     assert_eq!(with(&anybody, &[]).err, "");
 }
 
-/// What is there and does not change is not submitted again.
+/// An existing job that does not change is not submitted again.
 #[test]
 fn a_job_that_is_there_unchanged_stays_whose_it_is() {
     let folder = tempfile::tempdir().unwrap();

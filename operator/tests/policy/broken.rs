@@ -206,7 +206,7 @@ fn options_that_do_not_go_together() {
     }
 }
 
-/// Whatever is wrong with all files is said at once.
+/// The problems of all files are reported at once.
 #[test]
 fn all_at_once() {
     let said = refused(&policy(&["test", "wrong.yaml", "no-such.yaml", "-"]));

@@ -45,7 +45,7 @@ fn nothing_changes() {
     assert_eq!(quiet(&run), (0, "0 of 2 jobs: something changes\n"));
 }
 
-/// That another policy decides the same is no change; that one would warn is.
+/// A different policy that decides the same is no change; a new warning is one.
 #[test]
 fn what_counts_as_a_change() {
     let renamed = file("policies/base.yaml").replace("everybody", "all");

@@ -52,7 +52,7 @@ spec:
     assert_eq!(denials.count(), 2, "{}", run.out);
 }
 
-/// Who writes forbids alone tests that they do not deny, and reads how.
+/// An author of forbids alone tests that they do not deny, and is told which decision to expect.
 #[test]
 fn that_nothing_permits_is_told_where_nothing_forbids() {
     let policy = |expected: &str| {
@@ -99,7 +99,7 @@ fn request_that_is_forbidden_or_permitted_is_not_left_to_other_policies() {
     }
 }
 
-/// What takes effect and does nothing is warned of.
+/// A policy that takes effect and does nothing causes a warning.
 #[test]
 fn what_a_policy_says_in_vain_is_told() {
     let of = |spec: &str| {
@@ -152,7 +152,7 @@ fn what_a_policy_says_in_vain_is_told() {
     assert!(said.contains("and none forbids anything"), "{said}");
 }
 
-/// What no test is about fails only if that is asked for.
+/// An untested policy fails the run only if a minimum coverage is set.
 #[test]
 fn coverage_is_asked_for() {
     let good = file("failing.yaml");
@@ -278,7 +278,7 @@ fn some_of_the_objects_are_asked() {
     );
 }
 
-/// What a job needs that is not there is said, and decides nothing.
+/// A job that names a missing object is not decided, and the message names the object.
 #[test]
 fn a_job_without_its_queue_is_not_decided() {
     let tests = file("tests.yaml").replace(

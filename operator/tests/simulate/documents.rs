@@ -1,4 +1,4 @@
-//! What docs/simulate.md shows is what is printed.
+//! The outputs in docs/simulate.md match what the commands print.
 
 use super::{root, simulate_text};
 

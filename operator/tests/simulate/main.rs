@@ -1,6 +1,5 @@
-//! `trellis simulate` and `trellis replay`, as a user runs them. Whoever changes
-//! what they print reads the golden files in `snapshots` and accepts them with
-//! `INSTA_UPDATE=always`.
+//! `trellis simulate` and `trellis replay`, as a user runs them. After a change to their output,
+//! review the golden files in `snapshots` and accept them with `INSTA_UPDATE=always`.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
@@ -27,7 +26,7 @@ impl Run {
     }
 }
 
-/// What happened: the second, the event, and the job, if it is about one.
+/// Time in seconds, event, and job of each line; no job if the event has none.
 fn told(lines: &[Value]) -> Vec<(f64, &str, &str)> {
     lines
         .iter()

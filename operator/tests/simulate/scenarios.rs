@@ -268,7 +268,7 @@ spec:
     );
 }
 
-/// What runs in a dump of a cluster is its Pods. A dump holds many of what is not looked at.
+/// A dump of a cluster holds running work as Pods, and many objects that the simulation ignores.
 #[test]
 fn what_is_not_looked_at_is_noted_once() {
     let group = |name: &str| {
