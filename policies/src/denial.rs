@@ -27,7 +27,7 @@ pub enum Rule {
 }
 
 impl Rule {
-    /// Its name, as messages bear it.
+    /// Name of the rule in messages.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

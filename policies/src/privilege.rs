@@ -44,7 +44,7 @@ pub enum Privilege {
     SeLinux,
     /// A kind of volume that is not on the list of "restricted".
     Volume(String),
-    /// A volume of a CSI driver that is told what to do by the pod itself.
+    /// An inline volume of a CSI driver, whose parameters the pod sets.
     Csi(String),
     /// Mounts that are seen on the node.
     MountPropagation,
@@ -52,7 +52,7 @@ pub enum Privilege {
     RuntimeClass(String),
     /// A place on nodes that are the cluster's own or ill; `*`: on every node.
     Toleration(String),
-    /// An annotation that is not known to be harmless: others may act upon it.
+    /// An annotation that is not known to be harmless: components of the cluster may act upon it.
     Annotation(String),
 }
 
@@ -93,8 +93,8 @@ impl Privilege {
 }
 
 impl Privilege {
-    /// The name that policies know it by: that of messages, but for capabilities
-    /// whose name could be taken for another privilege's.
+    /// Name of the privilege in policies. It is the name in messages, except for capabilities whose
+    /// name could be confused with another privilege.
     #[must_use]
     pub fn policy_name(&self) -> String {
         let plain = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';

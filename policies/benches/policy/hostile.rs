@@ -1,5 +1,5 @@
-//! The worst that one namespace may write: policies at every bound of a namespace, and a job whose
-//! images cost them most.
+//! The most expensive policies that one namespace may write, at every bound, and a job whose images
+//! make them as slow as possible.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
@@ -123,7 +123,7 @@ fn beside<T, U>(again: impl Fn() + Sync, once: impl FnOnce() -> (T, U)) -> (T, U
                 again();
             }
         });
-        // It is under way by then.
+        // The long decision has started by then.
         std::thread::sleep(Duration::from_millis(20));
         let done = once();
         is_done.store(true, Ordering::Release);

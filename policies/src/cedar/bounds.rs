@@ -31,17 +31,16 @@ impl Default for Need {
     }
 }
 
-/// Does something with policies on enough stack, whatever is left of the caller's.
+/// Runs `work` on a stack that is large enough, however little the caller has left.
 ///
-/// Cedar's validator passes a policy that it has no stack to look at, without a
-/// word, and its evaluator errs: neither is to depend on who calls. A new stack
-/// costs a millisecond: it is made for deep policies alone.
+/// Without enough stack, Cedar's validator silently passes a policy and its evaluator fails;
+/// neither may depend on the caller. A new stack costs a millisecond, so only deep policies get
+/// one.
 pub(super) fn with_stack<T>(Need(need): Need, work: impl FnOnce() -> T) -> T {
     stacker::maybe_grow(need, STACK, work)
 }
 
-/// The same with as much stack as the deepest policy takes: for what walks over
-/// its text.
+/// Runs `work` with enough stack for the deepest policy that is accepted, for walks over its text.
 pub(super) fn with_most_stack<T>(work: impl FnOnce() -> T) -> T {
     stacker::grow(STACK, work)
 }

@@ -16,7 +16,7 @@ use crate::selector::is_valid;
 
 /// Policies of one object at most.
 pub(super) const MAX_POLICIES: usize = 128;
-/// Problems that are told of one object at most.
+/// Most problems that are reported for one object.
 const MAX_PROBLEMS: usize = 20;
 /// Longest id that is given by `@id`.
 const MAX_ID: usize = 63;
@@ -219,8 +219,8 @@ fn in_order(set: &PolicySet) -> Vec<(usize, &Policy)> {
     all
 }
 
-/// Permits of a namespace's own object grant nothing: whoever may write it could
-/// grant himself what the platform does not.
+/// Drops the permits of a namespace's own object: its author could otherwise grant more than the
+/// platform does.
 fn narrow(object: &PolicyObject, all: Vec<Policy>, warnings: &mut Vec<Problem>) -> Vec<Policy> {
     if object.key.namespace.is_none() {
         return all;

@@ -94,7 +94,7 @@ impl Decision {
         }
     }
 
-    /// Why nobody can say, in words; None where it is decided.
+    /// Describes why the policies could not decide. None: they decided.
     #[must_use]
     pub fn why_undecided(&self) -> Option<String> {
         let Verdict::Undecided(why) = &self.verdict else {

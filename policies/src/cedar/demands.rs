@@ -21,14 +21,14 @@ pub struct Submission<'a> {
     pub attempt: i64,
 }
 
-/// One request of a job, and what is said of it if it is denied.
+/// One request of a job, with its description and the fix for a denial.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Demanded {
     /// The request.
     pub ask: Ask,
-    /// In words, once for each task group that it is said of.
+    /// Descriptions of the request, one for each task group that makes it.
     pub words: Vec<String>,
-    /// How to do without it.
+    /// How to avoid the request.
     pub remedy: String,
 }
 

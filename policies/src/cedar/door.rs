@@ -1,4 +1,4 @@
-//! The whole job: all of its requests, and what is said of those that may not.
+//! Decides a whole job: all of its requests, and the denial if some are refused.
 
 use trellis_api::Reason;
 use trellis_compiler::CompiledJob;
@@ -97,7 +97,7 @@ pub(super) fn judge(
     }
 }
 
-/// Before the policies have been read, whatever is demanded.
+/// The answer for every job before the policies have been read.
 pub(super) fn not_synced() -> NotAuthorized {
     NotAuthorized::Undecided {
         reason: Undecided::NotSynced.reason(),

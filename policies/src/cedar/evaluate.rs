@@ -42,8 +42,8 @@ impl Said {
     }
 }
 
-/// Decides one request by Deny policies alone; what the others would deny is
-/// said beside it. `kept`: why nothing is decided here but that it is forbidden.
+/// Decides one request by Deny policies alone, and records the denials of the other policies beside
+/// it. `kept`: the reason why only a forbid decides here.
 pub(super) fn decide(
     indexes: &[&Index],
     subject: &Subject<'_>,
@@ -75,7 +75,7 @@ pub(super) fn decide(
         forbids,
         errors,
     } = said(Enforcement::Deny);
-    // A forbid that holds is an answer whatever else could not be evaluated.
+    // A matching forbid decides even if other policies could not be evaluated.
     let (verdict, policies) = if !forbids.is_empty() {
         (Verdict::Forbidden, forbids)
     } else if let Some(why) = kept {

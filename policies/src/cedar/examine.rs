@@ -1,4 +1,4 @@
-//! An object by itself, as whoever writes it wants to see it.
+//! Examines one object alone, for its author.
 
 use super::compile;
 use super::inline::Tested;
@@ -6,12 +6,12 @@ use super::object::PolicyObject;
 use super::problem::Problem;
 use super::set::Loader;
 
-/// An object whose policies could take effect, and what its tests say.
+/// An object without problems, and its test results.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Examined {
     /// Ids of its policies.
     pub policy_ids: Vec<String>,
-    /// Its tests, in their order.
+    /// Results of its tests, in their order.
     pub tests: Vec<Tested>,
     /// Warnings: text that takes effect and does less than it seems to.
     pub warnings: Vec<Problem>,

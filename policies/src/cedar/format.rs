@@ -1,4 +1,4 @@
-//! The text of policies, as everybody writes it.
+//! Formats the text of policies in one style.
 
 use std::collections::BTreeMap;
 
@@ -67,7 +67,7 @@ fn refusal(text: &str, at: Option<&str>, why: &str) -> Box<Problem> {
     })
 }
 
-/// Each comment, and how often it stands there.
+/// Each comment, with its number of occurrences.
 fn comments(text: &str) -> BTreeMap<&str, usize> {
     let mut all = BTreeMap::new();
     let comments = bounds::tokens(text).filter(|(_, word)| word.starts_with("//"));

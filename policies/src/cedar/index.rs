@@ -1,8 +1,8 @@
-//! Policies by whom and what they may be about, so that those of other
-//! namespaces and actions cost nothing.
+//! Indexes policies by principal and action, so that policies of other namespaces and actions cost
+//! nothing.
 //!
-//! A policy is left out only where it cannot match: by its object's reach, or by
-//! the `principal ==`, `principal in` and `action` of its head.
+//! The index leaves out a policy only if it cannot match: by its object's reach, or by the
+//! `principal ==`, `principal in` and `action` of its head.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -139,8 +139,8 @@ impl Index {
 
 fn put(bundles: &mut Bundles, object: &PolicyObject, policy: &Policy) -> Result<(), Twice> {
     let namespace = object.key.namespace.clone();
-    // Both are plain data, which JSON can say; what it could not would share a
-    // bundle with others of no selector, and is therefore kept apart by its id.
+    // Both are plain data and always serialize. If they did not, the policy gets a bundle of its
+    // own, under its id.
     let reach = serde_json::to_string(&(&namespace, &object.selector));
     let reach = reach.unwrap_or_else(|_| policy.id().to_string());
     let bundle = bundles.entry(reach).or_insert_with(|| Bundle {

@@ -21,7 +21,7 @@ pub struct Tested {
     pub name: String,
     /// Ids of the policies that decide its request.
     pub policies: Vec<String>,
-    /// Why it fails. None: it passes.
+    /// Problem of a failed test. None: the test passes.
     pub failure: Option<Problem>,
 }
 
@@ -104,7 +104,8 @@ fn judge(test: &PolicyTest, object: &PolicyObject, decision: &Decision) -> Resul
         (test.decision, test.policies.as_deref()),
         (came, &decision.policies),
     );
-    // Nothing forbids it, and so it looks allowed to whoever has written forbids alone.
+    // Explain this case: an author of forbids alone expects a request without a forbid to be
+    // allowed.
     let unpermitted = came != test.decision && decision.verdict == Verdict::NotPermitted;
     compared.map_err(|why| match unpermitted {
         true => format!(

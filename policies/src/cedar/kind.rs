@@ -21,7 +21,7 @@ pub(super) enum Kind {
 /// One attribute: of a kind, or of the context.
 pub(super) struct Attribute {
     pub(super) name: &'static str,
-    /// Its type in Cedar.
+    /// Cedar type of the attribute.
     pub(super) type_: &'static str,
     /// True: it may be absent, and Cedar's strict validation asks for `has`.
     pub(super) optional: bool,

@@ -14,7 +14,7 @@ const NAMESPACE: &str = "Trellis::Namespace";
 const ASKS: &str = "write `principal in Trellis::Team::\"...\"` for the namespaces of a team, or \
                     `principal == Trellis::Namespace::\"...\"` for one";
 
-/// All of it. `active` are the policies that take effect.
+/// All warnings. `active` are the policies that take effect.
 pub(super) fn of(object: &PolicyObject, active: &[Policy]) -> Vec<Problem> {
     let never = active.iter().filter_map(never_asked);
     never.chain(evicts_nobody(object, active)).collect()

@@ -127,7 +127,7 @@ impl From<&JobPolicy> for PolicyObject {
     fn from(object: &JobPolicy) -> Self {
         Self {
             key: ObjectKey {
-                // One without a namespace is no object of the cluster either: it reaches nobody.
+                // A JobPolicy without a namespace is no cluster object either: it reaches no job.
                 namespace: Some(object.metadata.namespace.clone().unwrap_or_default()),
                 name: object.metadata.name.clone().unwrap_or_default(),
             },

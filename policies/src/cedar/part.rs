@@ -216,13 +216,13 @@ impl Part {
         part
     }
 
-    /// The namespace whose policies these are. None: those of the cluster.
+    /// Namespace of the policies. None: the cluster.
     #[must_use]
     pub fn namespace(&self) -> Option<&str> {
         self.namespace.as_deref()
     }
 
-    /// Hash of what decides: the same for the same objects in whatever order.
+    /// Hash of the policies that decide. It does not depend on the order of the objects.
     pub(super) fn hash(&self) -> &str {
         &self.hash
     }
@@ -258,7 +258,7 @@ impl Part {
         }
     }
 
-    /// Objects that might forbid something here, if anybody could read them.
+    /// Unreadable objects that might forbid a request of this subject.
     pub(super) fn invalid(&self, subject: &Subject<'_>) -> impl Iterator<Item = String> {
         let reaching = self.members.values().filter(|member| {
             matches!(self.state, LoadState::Loaded)

@@ -1,6 +1,6 @@
-//! Pods that others have made, and that are to be placed: what they ask of Trellis, and what they
-//! make use of by name. Their privileges are not asked about: the API server's own admission
-//! (Pod Security) has let them in, and would for any other scheduler.
+//! External pods that Trellis is to place: their requests for queue and priority, and the objects
+//! that they name. Policies do not check their privileges: the API server's own admission (Pod
+//! Security) has accepted the pods, and would for any other scheduler.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -38,7 +38,7 @@ pub struct PodsAsking<'a> {
     pub priority: i32,
     /// Devices of all of them.
     pub gpus: i64,
-    /// How many they are.
+    /// Number of pods.
     pub pods: i64,
     /// Longest running time, in seconds. None: no limit.
     pub runtime_seconds: Option<i64>,
@@ -98,12 +98,12 @@ impl PodsQuestion {
         }
     }
 
-    /// Decides by policies on pods that others have made. Without `policies`, which is before they
-    /// have been read, nothing is allowed; and no policy can grant priorities of the cluster's own
-    /// parts.
+    /// Decides whether policies allow the external pods. Without `policies`, that is before they
+    /// have been read, nothing is allowed. No policy can grant priorities that are reserved for the
+    /// system.
     ///
     /// # Errors
-    /// With everything that is denied or could not be decided.
+    /// Lists every denied or undecided request.
     pub fn decide(&self, policies: Option<&Policies>) -> Result<AuthorizedPods, NotAuthorized> {
         let subject = Subject {
             namespace: &self.namespace,

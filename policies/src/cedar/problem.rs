@@ -18,7 +18,7 @@ pub struct Problem {
     pub place: Option<Place>,
     /// The rule that does not hold.
     pub message: String,
-    /// How to mend it.
+    /// The fix.
     pub fix: String,
 }
 
@@ -62,7 +62,7 @@ impl Problem {
         }
     }
 
-    /// Where it is, as far as it is known.
+    /// Line and column, if known.
     pub(super) fn at(&self) -> Option<(usize, usize)> {
         self.place.as_ref().map(|place| (place.line, place.column))
     }

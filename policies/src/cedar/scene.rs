@@ -1,5 +1,4 @@
-//! All requests of one job: who asks and what is known of the job is put
-//! together once.
+//! Builds the principal and the context once for all requests of one job.
 
 use cedar_policy::{Context, Entities, EntityUid, Request, RestrictedExpression as Value};
 

@@ -108,7 +108,7 @@ pub fn schema_text() -> String {
             action.as_str(),
             action.kind().as_str(),
         );
-        // A String takes whatever is written.
+        // Writing to a String cannot fail.
         let _ = write!(
             out,
             "\n  // {about}\n  action {name} appliesTo {{\n    principal: [Namespace],\n    \

@@ -193,8 +193,8 @@ impl Policies {
         self
     }
 
-    /// The same, which do this before each request that they decide: a long decision can let
-    /// others have their turn.
+    /// The same policies, which call `pause` before each request that they decide, so that other
+    /// tasks can run during a long decision.
     #[must_use]
     pub fn paced(&self, pause: impl Fn() + Send + Sync + 'static) -> Self {
         Self {

@@ -14,7 +14,7 @@ pub struct Subject<'a> {
 }
 
 impl Subject<'_> {
-    /// Its team, if it has one.
+    /// Team of the namespace, from its label.
     pub(super) fn team(&self) -> Option<&str> {
         let team = self.labels.get(names::TEAM).map(String::as_str);
         team.filter(|team| !team.is_empty())

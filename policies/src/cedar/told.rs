@@ -11,7 +11,7 @@ use super::door::{JobDecision, NotAuthorized};
 use crate::denial::TOLD;
 
 impl JobDecision {
-    /// The same as the job's status bears it; `outcome` is what came of it.
+    /// The decision as the job's status shows it; `outcome` is the final result.
     #[must_use]
     pub fn status<T>(&self, outcome: &Result<T, NotAuthorized>) -> PolicyVerdict {
         let (decision, verdict): (_, fn(&Verdict) -> bool) = match outcome {

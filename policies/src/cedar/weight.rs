@@ -7,8 +7,8 @@ use super::compile::look_at;
 use super::object::PolicyObject;
 use super::problem::Problem;
 
-/// JobPolicies of a namespace at most. Each is parsed and validated anew when it
-/// changes, and each bears up to 64 tests.
+/// Most JobPolicies of a namespace. Each is parsed and validated again when it changes, and has up
+/// to 64 tests.
 pub const NAMESPACE_OBJECTS: usize = 16;
 /// Policies of a namespace at most, of all its objects together: twice those of one object.
 pub const NAMESPACE_POLICIES: usize = 256;

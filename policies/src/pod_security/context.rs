@@ -42,8 +42,8 @@ const HARMLESS: [&str; 2] = [
     "cluster-autoscaler.kubernetes.io/safe-to-evict",
     "karpenter.sh/do-not-disrupt",
 ];
-/// Domains of annotations that say what a pod is, who has made it and where its metrics and logs
-/// are: nobody gives a pod anything for them.
+/// Domains of annotations that describe a pod, its origin, metrics or logs. No component grants a
+/// pod any power because of them.
 const HARMLESS_DOMAINS: [&str; 7] = [
     "app.kubernetes.io",
     "argocd.argoproj.io",

@@ -1,10 +1,9 @@
-//! The list of all that may stand in a pod of a job, and what each field is.
+//! The list of all fields that a pod of a job may have, and how each is checked.
 //!
-//! A field that is not on it is refused: what a newer Kubernetes adds does not
-//! pass before someone has said here what it is. A test compares the list with
-//! Kubernetes' own schema, both ways. Sources: the Pod Security Standards
-//! (<https://kubernetes.io/docs/concepts/security/pod-security-standards/#restricted>)
-//! and, for what they have nothing on, what the field can do.
+//! A field that is not listed is refused, so a new field of Kubernetes must be added here first. A
+//! test compares the list with Kubernetes' own schema, both ways. Sources: the Pod Security
+//! Standards (<https://kubernetes.io/docs/concepts/security/pod-security-standards/#restricted>)
+//! and, for fields that they do not cover, the effects of the field.
 
 mod volume;
 
@@ -90,7 +89,7 @@ const SPEC: Fields = &[
     ("hostIPC", Judged),
     ("hostNetwork", Judged),
     ("hostPID", Judged),
-    // The standards ask less of a pod with users of its own, and here the same.
+    // The standards relax some checks for pods with user namespaces; Trellis does not.
     ("hostUsers", Free),
     ("hostname", Free),
     ("hostnameOverride", Never(TRELLIS)),
@@ -133,7 +132,7 @@ const NAMED: Fields = &[("name", Free)];
 
 const AFFINITY: Fields = &[
     ("nodeAffinity", Has(NODE_AFFINITY)),
-    // They keep others' pods away too.
+    // Pod affinity terms also keep other pods off the node.
     ("podAffinity", Never(NOT_EVALUATED)),
     ("podAntiAffinity", Never(NOT_EVALUATED)),
 ];
@@ -163,7 +162,7 @@ const DNS_CONFIG: Fields = &[
     ("searches", Free),
 ];
 
-/// Containers, which differ in who restarts them.
+/// Fields of a container. Containers and init containers differ in `restartPolicy`.
 macro_rules! container {
     ($restart:expr) => {
         &[

@@ -6,8 +6,8 @@ use serde_json::Value;
 use super::found::Found;
 use crate::Privilege;
 
-/// The kinds that "restricted" allows. It allows csi too, whose drivers do what
-/// the pod tells them: which of them, policies are to say.
+/// Volume kinds that "restricted" allows. It also allows csi, whose drivers take orders from the
+/// pod: policies must permit each driver.
 const ALLOWED: [&str; 7] = [
     "configMap",
     "downwardAPI",

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use trellis_api::QueueSpec;
 use trellis_api::quantity::Amount;
 
-/// A job that asks for room: whose it is, and how much it asks for.
+/// A job that asks for quota: its owner and its requests.
 #[derive(Clone, Copy, Debug)]
 pub struct Asking<'a> {
-    /// Its namespace's name.
+    /// Name of the job's namespace.
     pub namespace: &'a str,
     /// Labels of that namespace.
     pub namespace_labels: &'a BTreeMap<String, String>,

@@ -5,16 +5,16 @@ use std::fmt;
 /// Which of the jobs that a policy counts share one limit.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Holder {
-    /// All of them together.
+    /// All jobs together.
     Subject,
-    /// Those of one user.
+    /// Jobs of one user.
     Requester(String),
     /// Jobs whose requester is not known, together.
     Unknown,
 }
 
 impl Holder {
-    /// The one that status writes so.
+    /// Reads the holder from status: the inverse of [`Self::requester`].
     #[must_use]
     pub fn named(requester: Option<&str>) -> Self {
         match requester {
@@ -24,7 +24,7 @@ impl Holder {
         }
     }
 
-    /// The user as status writes it: none for all together, empty where nobody knows.
+    /// The user as status writes it: None for all jobs together, empty if not known.
     #[must_use]
     pub fn requester(&self) -> Option<&str> {
         match self {
@@ -50,8 +50,8 @@ pub enum What {
         flavor: Option<String>,
         /// Its name.
         resource: String,
-        /// The queue of whose quota the limit is a part: what is held in others is not
-        /// counted. None: an absolute limit.
+        /// The queue whose quota the limit is a share of; usage in other queues does not count.
+        /// None: an absolute limit.
         queue: Option<String>,
     },
 }

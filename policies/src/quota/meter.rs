@@ -1,9 +1,8 @@
-//! GPU-time that is burnt in a window which ends now.
+//! GPU time used in a window that ends now.
 //!
-//! Between two changes of what is held the rate is constant, so that the sum is exact,
-//! over preemption and restarts of jobs. The window is kept in parts, of which each
-//! counts until the last of it is out of the window: a 48th of the window is the most by
-//! which anything counts for longer than it should, and never for less.
+//! Usage is constant between two changes of what jobs hold, so the sum is exact, over preemption
+//! and restarts of jobs. The window is kept in parts. A part counts until its end has left the
+//! window, so that usage counts at most a 48th of the window too long, and never too short.
 
 use std::collections::BTreeMap;
 
@@ -35,8 +34,8 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// A meter of a window of so many hours, in which nothing has been burnt until then, in
-    /// seconds since 1970. A window has an hour at least.
+    /// A meter of a window of `window_hours`, without usage before `until`, in seconds since 1970.
+    /// A window has at least one hour.
     #[must_use]
     pub fn new(window_hours: i64, until: i64) -> Self {
         let window = window_hours.max(1).saturating_mul(3600);
@@ -49,8 +48,8 @@ impl Meter {
         }
     }
 
-    /// Goes on from what was burnt until then. Parts of another length, of a window
-    /// that has been changed, are counted from where they begin.
+    /// Continues from saved usage. If the window's length has changed, parts of the old length
+    /// count from their start.
     #[must_use]
     pub fn resume(window_hours: i64, until: i64, burnt: impl IntoIterator<Item = Burnt>) -> Self {
         let mut meter = Self::new(window_hours, until);
@@ -58,7 +57,7 @@ impl Meter {
         meter
     }
 
-    /// Adds what was burnt before.
+    /// Adds saved usage.
     pub fn add(&mut self, burnt: impl IntoIterator<Item = Burnt>) {
         for burnt in burnt {
             let sum = self.parts.entry(burnt.start).or_default();
@@ -94,7 +93,7 @@ impl Meter {
             .retain(|start, _| start.saturating_add(part) > oldest);
     }
 
-    /// GPU-seconds that were burnt in the window that ends at the last count.
+    /// GPU-seconds used in the window that ends at the last count.
     #[must_use]
     pub fn burnt(&self) -> i128 {
         self.parts
@@ -102,8 +101,8 @@ impl Meter {
             .fold(0, |sum, part| sum.saturating_add(*part))
     }
 
-    /// When less than this many GPU-seconds are in the window, in seconds since 1970, if
-    /// nothing more is burnt: now if they are, None if never.
+    /// Time at which less than this many GPU-seconds are in the window without further usage, in
+    /// seconds since 1970: now if they already are, None if never.
     #[must_use]
     pub fn falls_below(&self, gpu_seconds: i128) -> Option<i64> {
         let mut left = self.burnt();

@@ -3,8 +3,8 @@
 //!
 //! [`QuotaPolicies`] determines for a job ([`Asking`]) why it may never run, and which limits it
 //! counts against ([`Draw`]). The scheduler keeps the usage, because it reserves for the whole gang
-//! at once or not at all. [`recount`] computes the usage anew from the existing jobs, and [`Meter`]
-//! the GPU time used in a window.
+//! at once or not at all. [`recount`] computes the usage from the existing jobs, and [`Meter`] the
+//! GPU time used in a window.
 
 mod asking;
 mod draw;

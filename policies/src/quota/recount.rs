@@ -1,4 +1,4 @@
-//! Usage of each limit, counted anew from the existing jobs.
+//! Usage of each limit, recomputed from the existing jobs.
 
 use std::collections::BTreeMap;
 

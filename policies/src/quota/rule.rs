@@ -25,8 +25,7 @@ impl Rule {
         self.spec.enforcement.unwrap_or_default()
     }
 
-    /// Adds what the policy, one of all, has to say of the job, whose queue and those above it
-    /// are `queues`.
+    /// Adds the policy's verdict on the job. `queues` are the job's queue and those above it.
     pub(super) fn judge(
         &self,
         job: &Asking<'_>,
@@ -135,7 +134,7 @@ impl Rule {
         }
     }
 
-    /// The job may not run, or that it should not is told.
+    /// Records a denial, or a warning if the policy is enforced as Warn.
     fn deny(&self, verdict: &mut Verdict, demand: String, remedy: String) {
         let list = match self.enforcement() {
             QuotaEnforcement::Queue | QuotaEnforcement::Deny => &mut verdict.denied,
@@ -173,7 +172,7 @@ fn counts(subject: &QuotaSubject, job: &Asking<'_>, queues: &[&str]) -> bool {
             .is_none_or(|user| job.requester.is_none_or(|known| known == user))
 }
 
-/// How much the limit is. None: nothing is limited.
+/// The value of the limit. None: unlimited.
 fn bound<'a>(
     limit: &ResourceLimit,
     groups: impl Iterator<Item = &'a ResourceGroup>,

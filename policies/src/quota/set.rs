@@ -12,11 +12,11 @@ use super::draw::Verdict;
 use super::rule::Rule;
 use crate::selector::is_valid;
 
-/// Why an object does not take effect as it is written. Until it does, no job starts that it
-/// may be meant for: nobody knows its limits.
+/// Why an object does not take effect. Until it does, no job starts that it may apply to, because
+/// its limits are not known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unusable {
-    /// It does not decode.
+    /// The object does not decode.
     Unreadable(String),
     /// A rule of its kind does not hold, as when it was written under another schema.
     Invalid(String),
@@ -125,7 +125,7 @@ impl QuotaPolicies {
         &self.unusable
     }
 
-    /// The GPU-hours that a policy allows to be burnt, by its name. None: it limits none.
+    /// The limit on GPU-hours of a policy, by its name. None: it has none.
     #[must_use]
     pub fn gpu_hours(&self, policy: &str) -> Option<&GpuHours> {
         let rule = self.rules.iter().find(|rule| rule.name == policy)?;

@@ -1,4 +1,4 @@
-//! The door: what passes, and what is said to what does not.
+//! Authorization: which jobs pass, and the refusals of the others.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -12,7 +12,7 @@ fn every_rule_has_its_row() {
         .filter_map(|line| line.strip_prefix("| `")?.split('`').next())
         .collect();
     let all = [Rule::FactsOfTheJob, Rule::UserPriority, Rule::FinalPod];
-    // A rule that is added does not compile here until it is told.
+    // A new rule does not compile here until it is documented.
     for rule in all {
         match rule {
             Rule::FactsOfTheJob | Rule::UserPriority | Rule::FinalPod => {}

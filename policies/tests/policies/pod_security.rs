@@ -28,7 +28,7 @@ fn found(pod: &Value) -> Vec<String> {
     privileges(&pod).iter().map(ToString::to_string).collect()
 }
 
-/// The base with `value` at a JSON pointer, whose last step is made.
+/// The base pod with `value` at a JSON pointer, whose last step is created.
 fn with(pointer: &str, value: &Value) -> Value {
     let mut pod = base();
     let (parent, key) = pointer.rsplit_once('/').unwrap();

@@ -442,7 +442,7 @@ proptest! {
             meter.hold(gpus, now);
             rate = gpus;
             if i == cut {
-                // The operator is restarted: what is held is told anew.
+                // The operator restarts: current usage is set again.
                 let parts: Vec<Burnt> = meter.parts().collect();
                 meter = Meter::resume(window, meter.until(), parts);
                 meter.hold(gpus, now);

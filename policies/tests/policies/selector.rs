@@ -43,7 +43,7 @@ fn as_kubernetes_evaluates_them() {
         (expression("zone", "DoesNotExist", json!(["a"])), false),
         (expression("team", "in", json!(["a"])), false),
         (expression("team", "Gt", json!(["0"])), false),
-        // All of them must hold.
+        // All requirements must match.
         (
             json!({"matchLabels": {"team": "a"}, "matchExpressions": [
                 {"key": "team", "operator": "Exists"}, {"key": "zone", "operator": "DoesNotExist"}]}),

@@ -246,7 +246,7 @@ fn a_danger_that_is_granted_may_run() {
     }
 }
 
-/// A platform team grants what its own profile brings, and not to who brings it himself.
+/// A platform team permits the privileges of its own profile, and not the same ones in a template.
 #[test]
 fn a_policy_grants_by_profile() {
     let text = "permit(principal, action, resource) unless { action == Trellis::Action::\"UsePrivilege\" };\

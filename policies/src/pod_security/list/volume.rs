@@ -3,8 +3,8 @@
 use super::Is::{Free, Has, Judged, Never};
 use super::{EXPRESSION, FIELD, Fields, RESOURCE_FIELD};
 
-/// Each kind that is looked at as a whole is a privilege of its own; claims,
-/// Secrets, ConfigMaps and images are demands too.
+/// Each kind that is judged is a privilege of its own. Claims, Secrets, ConfigMaps and images are
+/// demands too.
 pub(super) const VOLUME: Fields = &[
     ("awsElasticBlockStore", Judged),
     ("azureDisk", Judged),

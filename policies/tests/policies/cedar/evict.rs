@@ -91,7 +91,7 @@ fn an_invalid_object_stops_what_its_last_good_version_stops() {
     assert_eq!(of(&degraded).evicting, ["x/0"]);
 }
 
-/// Else jobs that are denied already would not be asked about anew.
+/// Otherwise the operator would not decide again about jobs that are already denied.
 #[test]
 fn what_becomes_of_violations_is_a_part_of_what_decides() {
     let reports = set(vec![cluster("x", FORBID)]);

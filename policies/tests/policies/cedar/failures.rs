@@ -1,4 +1,4 @@
-//! For every kind of failure: nothing is allowed, and the reason is told.
+//! After every kind of failure no job is allowed, and the reason is reported.
 
 use serde_json::json;
 use trellis_api::{Enforcement, Reason};
@@ -61,7 +61,7 @@ fn a_policy_that_never_was_valid_keeps_its_reach_from_all() {
     let own = load(vec![good(), namespaced("ml", "bad", BROKEN)]);
     assert!(reached(&own, "ml", &[]));
     assert!(!reached(&own, "ops", &[]));
-    // A selector that nobody can read may be meant for all.
+    // An unreadable selector may select every namespace.
     let unread = json!({"namespaceSelector": {"matchExpressions": [{"key": "a", "operator": "IN", "values": ["b"]}]}});
     let unread = load(vec![good(), cluster_with("bad", ALLOW_ALL, unread)]);
     assert!(reached(&unread, "ml", &[]));

@@ -67,7 +67,7 @@ fn namespaces_teams_and_labels_with_such_names_are_themselves() {
     assert!(member.decide(&policies, "x", &queue("q")).allows());
 }
 
-/// A capability is not another privilege because somebody calls it so.
+/// A capability with the name of another privilege does not count as that privilege.
 #[test]
 fn no_capability_passes_for_another_privilege() {
     use k8s_openapi::api::core::v1::{Capabilities, Container, Pod, PodSpec, SecurityContext};

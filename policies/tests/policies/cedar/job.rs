@@ -1,4 +1,4 @@
-//! A whole job: every demand is asked for once, and all that is denied is said at once.
+//! A whole job: each demand is decided once, and all denials are reported together.
 
 use std::collections::BTreeMap;
 

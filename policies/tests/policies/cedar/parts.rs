@@ -34,7 +34,7 @@ fn why(decision: &Decision) -> String {
     }
 }
 
-/// Each bound, one below and one beyond it: the objects, and what is said.
+/// For each bound: objects just within it, objects just beyond it, and the message.
 fn bounds() -> [(Vec<PolicyObject>, Vec<PolicyObject>, String); 3] {
     let many = |policies: usize| {
         let mut left = policies;
@@ -169,7 +169,7 @@ fn cluster_decides_before_namespaces_and_nothing_is_decided_in_those_awaited() {
     let decision = decide(&begun, "ml", &queue("q"));
     assert_eq!(decision.verdict, Verdict::Undecided(Undecided::NotSynced));
     assert!(decide(&begun, "ops", &queue("q")).allows());
-    // A policy of the cluster takes effect in all others while the namespace is awaited.
+    // A policy of the cluster takes effect in all other namespaces while one is awaited.
     let no = loader().part(Some(&begun), None, vec![cluster("no", NONE)]);
     let forbidden = begun.with(no);
     assert_eq!(

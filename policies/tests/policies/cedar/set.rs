@@ -134,7 +134,7 @@ fn a_policy_of_another_namespace_is_another_set_and_decides_the_same() {
     assert_ne!(before.version("c"), wider.version("c"));
 }
 
-/// An object that is stored in a form that nobody can decode.
+/// An object whose stored form cannot be decoded.
 #[test]
 fn an_object_that_does_not_decode_is_no_object_that_is_gone() {
     use trellis_policies::cedar::{ObjectKey, ObjectState};
