@@ -10,12 +10,11 @@ use crate::network::Openings;
 use crate::source::Source;
 use crate::{CompiledGroup, CompiledJob, Demand, Settings, Surroundings, demand, secrets};
 
-/// Compiles a job whose every task group has its CPU and memory, at the stage of its surroundings: never the groups of two stages together.
-/// The same input gives the same objects, byte for byte.
+/// Compiles a job whose every task group has its CPU and memory, at the stage of its surroundings:
+/// never the groups of two stages together. The same input gives the same objects, byte for byte.
 ///
-/// A Service of `spec.network` that `surroundings` does not know (it was
-/// resolved for another job) is left out of the NetworkPolicy: what is not
-/// known is not opened.
+/// A Service of `spec.network` that `surroundings` lacks (they were resolved for another job) is
+/// left out of the NetworkPolicy: unknown peers are not opened.
 #[must_use]
 pub fn compile(
     job: ResolvedJob,

@@ -78,10 +78,10 @@ impl CompiledJob {
             .then(|| names::ssh(self.job().name(), self.job().uid()))
     }
 
-    /// The Secret with a key of these bytes, which nobody else must know. None where the
-    /// framework needs none, and for one in 2^260 of which no key can be made.
+    /// The Secret with a key made of these bytes, which must be secret. None if the framework needs
+    /// no key, and for one in 2^260 values that are no key.
     ///
-    /// It is in no hash: another key is no other job.
+    /// The key is in no hash: a job with a different key is still the same job.
     #[must_use]
     pub fn key_secret(&self, random: [u8; 66]) -> Option<Secret> {
         framework::secret(self.job(), random)

@@ -102,7 +102,7 @@ pub fn of_pod(spec: &PodSpec) -> BTreeSet<Demand> {
     demands
 }
 
-/// The account whose token a pod has.
+/// The ServiceAccount whose token a pod gets.
 fn account(spec: &PodSpec) -> Demand {
     let name = spec.service_account_name.as_deref();
     Demand::UseServiceAccount(name.unwrap_or(DEFAULT_ACCOUNT).to_owned())

@@ -1,4 +1,4 @@
-//! The job as its pods know it: who has which rank, and where rank 0 is.
+//! Facts of the job that its pods get: ranks and the address of rank 0.
 
 use std::collections::BTreeMap;
 
@@ -63,7 +63,7 @@ impl<'a> Gang<'a> {
         self.least_world_size < self.world_size
     }
 
-    /// Rank of the first pod of a group; the others follow by index.
+    /// Rank of the first pod of a group; its other pods follow by index.
     pub fn first_rank(&self, group: &TaskGroup) -> u32 {
         self.first_ranks
             .get(group.name.as_str())

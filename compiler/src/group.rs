@@ -14,7 +14,7 @@ use crate::pod::{self, Layers, Template};
 use crate::source::Source;
 use crate::{Demand, demand, framework, ports, resources};
 
-/// Where one pod goes, and on whose orders.
+/// The node that one pod goes to, and the plan or leader term behind it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PodPlacement<'a> {
     /// The attempt of the job, from 1.
@@ -106,7 +106,7 @@ impl CompiledGroup {
         self.written().gang_size()
     }
 
-    /// Rank of the group's first pod; the others follow by index.
+    /// Rank of the group's first pod; its other pods follow by index.
     #[must_use]
     pub fn first_rank(&self) -> u32 {
         self.first_rank

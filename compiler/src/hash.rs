@@ -26,7 +26,7 @@ pub fn hash_of(value: &impl Serialize) -> String {
 pub(crate) struct Hasher(Sha256);
 
 impl Hasher {
-    /// Feeds an object as JSON, whose order is that of its type.
+    /// Feeds an object as JSON, with fields in the order of its type.
     pub fn feed(mut self, object: &impl Serialize) -> Self {
         // Only maps with keys that are no strings cannot be JSON, and nothing
         // that is fed has one. An error would still not pass for an object.
@@ -45,7 +45,7 @@ impl Hasher {
             .iter()
             .take(BYTES)
             .fold(String::new(), |mut out, byte| {
-                // A String takes whatever is written.
+                // Writing to a String cannot fail.
                 let _ = write!(out, "{byte:02x}");
                 out
             })

@@ -28,7 +28,8 @@ pub(crate) fn labels(job: &ValidatedJob) -> BTreeMap<String, String> {
     ])
 }
 
-/// Label that the job's own pods bear, and no others: names come back, uids do not.
+/// Label that only the job's own pods have: a later job may have the same name, but not the same
+/// uid.
 pub(crate) fn own_pods(job: &ValidatedJob) -> BTreeMap<String, String> {
     BTreeMap::from([(names::JOB_UID.to_owned(), job.uid().to_owned())])
 }

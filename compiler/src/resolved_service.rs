@@ -76,9 +76,9 @@ impl ResolvedService {
         &self.selector
     }
 
-    /// The pods' ports behind the Service's `wanted` ports; behind all of its ports where
-    /// `wanted` is empty. A wanted port of which the Service has none is meant as the pods'
-    /// own, as with a headless Service; so is a range, beside the Service's ports in it.
+    /// The pods' ports behind the Service's `wanted` ports, or behind all of its ports if `wanted`
+    /// is empty. A wanted port that the Service lacks is a port of the pods, as with a headless
+    /// Service. A range also stands for the pods' own ports, beside the Service's ports in it.
     pub(crate) fn targets(&self, wanted: &[NetworkPort]) -> Vec<NetworkPolicyPort> {
         let target = |port: &ResolvedPort| NetworkPolicyPort {
             protocol: Some(port.protocol.clone()),

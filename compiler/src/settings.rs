@@ -28,7 +28,7 @@ pub struct DnsPeer {
     pub port: u16,
 }
 
-/// Where DNS servers are.
+/// Location of DNS servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DnsServers {
     /// Pods of a namespace that bear all of these labels.

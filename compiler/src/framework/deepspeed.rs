@@ -1,6 +1,6 @@
-//! DeepSpeed: under torchrun it needs what PyTorch needs. Its own launcher reads who
-//! takes part from a hostfile (`deepspeed --no_ssh --hostfile`), which says
-//! `host slots=N` (`deepspeed/launcher/runner.py`).
+//! DeepSpeed: under torchrun it needs the same variables as PyTorch. Its own launcher reads the
+//! members from a hostfile (`deepspeed --no_ssh --hostfile`) with lines `host slots=N`
+//! (`deepspeed/launcher/runner.py`).
 
 use trellis_api::job::TaskGroup;
 use trellis_api::names;

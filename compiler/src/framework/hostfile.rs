@@ -4,8 +4,8 @@ use trellis_api::job::{Role, TaskGroup};
 
 use crate::gang::Gang;
 
-/// The groups whose pods run processes, by rank: all of the world; of launchers those
-/// that have devices, or that are alone.
+/// The groups whose pods run processes, by rank: all groups of the world, but launchers only if
+/// they have devices or are the only groups.
 fn groups<'a>(gang: &Gang<'a>) -> Vec<&'a TaskGroup> {
     let mut groups = gang.by_rank();
     groups.retain(|group| group.is_in_world());

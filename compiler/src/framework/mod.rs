@@ -114,8 +114,8 @@ pub(crate) fn secret(job: &ValidatedJob, random: [u8; 66]) -> Option<Secret> {
 /// checks of ConfigMaps too).
 const MOST_BYTES: usize = 1024 * 1024;
 
-/// Why the API server would not take the job's ConfigMap: its hostfiles are too long. How long
-/// they are nobody knows before the job's namespace and the cluster's domain are known.
+/// Why the API server would refuse the job's ConfigMap: its hostfiles are too long. Their length
+/// depends on the job's namespace and the cluster's domain.
 pub(crate) fn too_long(gang: &Gang<'_>) -> Option<String> {
     let maps = config_maps(gang);
     let values = maps

@@ -39,8 +39,8 @@ pub(super) fn inject(gang: &Gang<'_>, group: &TaskGroup) -> Injection {
         Variable::new("MASTER_ADDR", address()),
         Variable::new("MASTER_PORT", port()),
     ]);
-    // With several processes in any pod, ranks count processes, and where pods come and go
-    // nobody knows them before: torchrun sets them, and a number of ours would only be wrong.
+    // With several processes in any pod, ranks count processes; in elastic jobs they are not known
+    // in advance. torchrun sets them in both cases, and a number from Trellis would be wrong.
     if gang.one_process_a_pod && !gang.is_elastic() {
         variables.push(Variable::new("RANK", Value::Rank));
         variables.push(Variable::new("WORLD_SIZE", world_size()));

@@ -67,7 +67,7 @@ fn make_room(under: &mut [Container], over: &mut Container) {
     }
 }
 
-/// Removes the items whose key `over` has.
+/// Removes the items whose keys are in `over`.
 fn give_way<T, K: PartialEq>(
     under: &mut Option<Vec<T>>,
     over: &Option<Vec<T>>,

@@ -1,4 +1,4 @@
-//! Which nodes a pod may go to.
+//! Affinity and tolerations of a pod.
 
 use std::collections::BTreeMap;
 

@@ -7,9 +7,9 @@ use k8s_openapi::api::core::v1::{
 };
 use trellis_api::job;
 
-/// The pod's part, where nobody says otherwise. Most training images run as root,
-/// and a first job must start: non-root is demanded only of a pod that says who it
-/// runs as, and where the namespace would refuse it otherwise.
+/// Defaults of a pod's security context. Most training images run as root, and a first job must
+/// start, so non-root is required only if the job sets a user, or if the namespace would refuse the
+/// pod otherwise.
 pub(super) fn defaults(
     asked: Option<&job::SecurityContext>,
     restricted: bool,

@@ -98,9 +98,9 @@ fn each_page_has_an_example_whose_pods_get_what_it_tells() {
         given.retain(|name| !name.starts_with("TRELLIS_") || name == "TRELLIS_HOSTFILE");
         let mut told = told(page);
         match framework {
-            // It says what PyTorch's page does.
+            // DeepSpeed's page refers to PyTorch's.
             "DeepSpeed" => told.extend(self::told(PAGES[0].1)),
-            // It is told in a sentence.
+            // The page describes it in a sentence.
             "TensorFlow" => {
                 assert!(page.contains("`TF_CONFIG`: the cluster"));
                 told.insert("TF_CONFIG".to_owned());
@@ -108,7 +108,7 @@ fn each_page_has_an_example_whose_pods_get_what_it_tells() {
             _ => {}
         }
         if ["PyTorch", "DeepSpeed"].contains(&framework) {
-            // Its example has 8 GPUs a pod.
+            // The page's example has 8 GPUs a pod.
             told.remove("RANK");
             told.remove("WORLD_SIZE");
         }

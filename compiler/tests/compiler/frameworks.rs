@@ -35,7 +35,7 @@ fn pairs(list: &[(&str, &str)]) -> Vec<(String, String)> {
 
 const ADDRESS: &str = "llm-worker-0.llm.team-a.svc.cluster.local";
 
-/// Ranks are torchrun's to give: who comes when is not known before.
+/// torchrun assigns the ranks, because the members are not known in advance.
 #[test]
 fn elastic_pytorch_meets_at_rank_0() {
     let job = of(
@@ -150,7 +150,7 @@ fn deepspeed_has_pytorchs_variables_and_a_hostfile() {
     );
     let volume = &spec(&ours).volumes.as_ref().unwrap()[0];
     assert_eq!(volume.config_map.as_ref().unwrap().name, "llm-hosts");
-    // It is the job's own, which nobody has to permit.
+    // The job's own ConfigMap needs no permit.
     assert!(
         !job.demands()
             .contains(&Demand::UseConfigMap("llm-hosts".to_owned()))
@@ -180,7 +180,7 @@ fn evaluators_get_no_variables_but_tensorflows() {
         let pod = pod(&job, "eval", 0);
         assert!(injected(&pod).is_empty(), "{framework}");
         assert!(container(&pod).ports.is_none());
-        // One process in each pod of the world, whatever the evaluator has.
+        // One process in each pod of the world, whatever the evaluator's GPUs.
         assert_eq!(value_of(&pod, "TRELLIS_RANK").unwrap(), "1");
         assert_eq!(value_of(&pod, "TRELLIS_WORLD_SIZE").unwrap(), "1");
     }

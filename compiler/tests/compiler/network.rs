@@ -144,7 +144,7 @@ fn egress_opens_what_is_asked() {
             json!({"to": [{"namespaceSelector":
                 {"matchLabels": {"kubernetes.io/metadata.name": "storage"}}}]}),
         ),
-        // A Service without ports: the pods' ports behind all of its own.
+        // A rule without ports opens the pods' ports behind all ports of the Service.
         (
             "{service: db}",
             json!({"to": db, "ports": [

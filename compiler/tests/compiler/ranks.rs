@@ -1,4 +1,4 @@
-//! For every framework, whatever the groups: who a pod is.
+//! Ranks and addresses of pods, for every framework and any groups.
 
 use std::collections::{BTreeMap, BTreeSet};
 

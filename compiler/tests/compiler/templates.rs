@@ -90,7 +90,7 @@ fn the_short_field_wins_then_the_template_then_the_profile() {
     let below = json!({"podTemplate": template(var("below"))});
     let pod = pod_of(json!({}), Some(below));
     assert_eq!(value(&pod, "A").unwrap(), "below");
-    // Ours come first, so that all others may use them.
+    // Trellis' variables come first, so that later ones may refer to them.
     assert_eq!(main(&pod).env.as_ref().unwrap()[0].name, "TRELLIS_JOB");
 }
 
@@ -343,7 +343,7 @@ fn resources_are_replaced_as_a_whole() {
     assert_eq!(resources["ephemeral-storage"].as_str(), "1Gi", "its own");
 }
 
-/// Everything that some part of the final pod uses is demanded, whoever wrote it.
+/// Everything that any part of the final pod uses is a demand, whatever its origin.
 #[test]
 fn demands_are_those_of_the_final_pod() {
     let template = json!({"spec": {

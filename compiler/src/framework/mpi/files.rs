@@ -1,5 +1,4 @@
-//! The files of MPI jobs: who takes part, and how ssh and sshd run as whoever the
-//! container runs as.
+//! The files of MPI jobs: the hosts, and scripts that run ssh and sshd as the container's user.
 
 use super::{HYDRA_HOSTFILE, KEYS, SSH, SSH_PORT, SSHD};
 use crate::framework::{HOSTFILE, HOSTS, hostfile};

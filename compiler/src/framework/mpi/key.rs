@@ -1,5 +1,5 @@
-//! The key of an MPI job: one for all its pods, who log in with it and know each other
-//! by it. ECDSA on P-521.
+//! The SSH key of an MPI job. All of its pods log in with it and recognize each other by it. ECDSA
+//! on P-521.
 
 use std::collections::BTreeMap;
 
@@ -54,7 +54,7 @@ fn public(key: &PublicKey) -> Option<String> {
         blob.extend(u32::try_from(part.len()).ok()?.to_be_bytes());
         blob.extend(part);
     }
-    // Which is base64 in JSON.
+    // ByteString is base64 in JSON.
     let json = serde_json::to_value(ByteString(blob)).ok()?;
     json.as_str().map(str::to_owned)
 }

@@ -1,6 +1,6 @@
-//! MPI: mpirun in the launcher starts processes in the workers by ssh, with a key that is
-//! the job's own. Variables for Open MPI to 4 (ORTE) and from 5 (PRRTE), Intel MPI and
-//! MPICH (Hydra): each reads its own, and none minds the others'.
+//! MPI: mpirun in the launcher starts processes in the workers by ssh, with a key of the job's own.
+//! Sets variables for Open MPI to 4 (ORTE) and from 5 (PRRTE), Intel MPI and MPICH (Hydra): each
+//! reads its own and ignores the rest.
 
 mod files;
 mod key;
@@ -15,7 +15,7 @@ use super::{Files, FrameworkPort, HOSTFILE, HOSTS, Injection};
 use crate::environment::Variable;
 use crate::gang::Gang;
 
-/// Where the key is mounted.
+/// Mount path of the key.
 const KEYS: &str = "/etc/trellis/ssh";
 /// Where sshd listens: no privilege is needed for it.
 const SSH_PORT: i32 = 2222;
