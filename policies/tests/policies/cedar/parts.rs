@@ -1,4 +1,5 @@
-//! The policies of the cluster and of each namespace: loaded apart, and those of a namespace bounded.
+//! The policies of the cluster and of each namespace are loaded separately, and a namespace's
+//! policies are bounded.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
