@@ -13,7 +13,7 @@ pub(crate) struct Context {
     pub(crate) options: Options,
     /// ClusterQueue by namespace and name of the LocalQueue.
     local: BTreeMap<(String, String), String>,
-    /// Cohorts of Kueue, with those that others name and nobody has created.
+    /// Cohorts of Kueue, including those that are referred to and that no document defines.
     cohorts: BTreeSet<String>,
     /// WorkloadPriorityClasses of Kueue.
     priority_classes: BTreeSet<String>,

@@ -12,7 +12,7 @@ use crate::log::Log;
 use crate::object::Object;
 use crate::pod::{Pods, Said};
 
-/// Seconds to stop where nothing is said, there and here (docs/checkpoints.md).
+/// Default grace period in seconds, in Kubernetes and in Trellis (docs/checkpoints.md).
 const GRACE: i64 = 30;
 
 /// A job, and its groups as they were read.
@@ -66,8 +66,8 @@ impl Draft {
         self.spec.deadlines.get_or_insert_default()
     }
 
-    /// How long it may run. Where two fields say it the shorter time counts, and the other is
-    /// told.
+    /// Sets the maximum runtime. If two fields set it, the shorter time counts and the other is
+    /// noted.
     pub(crate) fn may_run(&mut self, said: Said<i64>, log: &Log) {
         let (shorter, longer) = match self.active.take() {
             Some(other) if other.value <= said.value => (other, Some(said)),

@@ -1,4 +1,4 @@
-//! A document, read field by field: who reads one says so by reading it.
+//! A document that is read field by field; reading a field marks it as read.
 
 use std::collections::BTreeMap;
 
@@ -34,8 +34,8 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The same, with something else where it says nothing: fields of mappings one by one, all
-    /// else as a whole.
+    /// Adds fields that hold where this part sets none. Mappings are merged by field, other values
+    /// replaced as a whole.
     pub(crate) fn or(self, otherwise: Option<Self>) -> Self {
         Self {
             otherwise: otherwise.map(Box::new),
@@ -88,7 +88,7 @@ impl<'a> Fields<'a> {
         Some(found)
     }
 
-    /// It and all in it has been read.
+    /// Marks the field and everything in it as read.
     pub(crate) fn take(&self) {
         self.log.take(&self.path);
         if let Some(other) = &self.otherwise {
@@ -96,7 +96,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A mapping, or nothing where it is none, which is told.
+    /// A mapping. None if it is absent, or no mapping, which is a problem.
     pub(crate) fn object(&self, key: &str) -> Option<Self> {
         let found = self.at(key)?;
         if !found.value.is_object() {

@@ -1,4 +1,4 @@
-//! Which documents are turned, and by whom.
+//! Kinds of documents that can be imported, and their importers.
 
 use serde_json::Value;
 use trellis_api::document::{self, Document};
@@ -11,7 +11,7 @@ use crate::{fields, kubeflow, kueue, lattice, volcano};
 
 type Turn = fn(&Fields<'_>, &Context) -> Vec<Object>;
 
-/// Group, versions, kind, and who turns it.
+/// Group, versions, kind and importer.
 const KINDS: [(&str, &[&str], &str, Turn); 11] = [
     ("batch.volcano.sh", &["v1alpha1"], "Job", volcano::job),
     (
@@ -41,7 +41,7 @@ const KINDS: [(&str, &[&str], &str, Turn); 11] = [
     ),
 ];
 const KUEUE: &[&str] = &["v1beta1", "v1beta2"];
-/// Cohort and Topology were alpha for longer than the others, with the same fields.
+/// Cohort and Topology stayed alpha longer than the other kinds, with the same fields.
 const COHORT: &[&str] = &["v1alpha1", "v1beta1", "v1beta2"];
 
 /// Kinds of the same systems that nothing is made of, and what to do instead.

@@ -22,7 +22,7 @@ const QUIET: [&str; 12] = [
 
 /// Tells of everything that was not taken.
 pub(crate) fn note(value: &Value, log: &Log) {
-    // Where the document cannot be turned nothing of it is carried over at all.
+    // A document that cannot be imported carries nothing over, so notes would not help.
     if !log.is_wrong() {
         walk(value, "", log);
     }

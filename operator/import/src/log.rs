@@ -30,7 +30,7 @@ pub struct Note {
 }
 
 impl Note {
-    /// All of it but the path, in a line.
+    /// The note without its path, in one line.
     #[must_use]
     pub fn text(&self) -> String {
         let instead = if self.instead.is_empty() {
@@ -47,7 +47,7 @@ impl Note {
     }
 }
 
-/// Something that keeps a document from being turned.
+/// A problem that keeps a document from being imported.
 struct Wrong {
     path: String,
     message: String,
@@ -56,11 +56,11 @@ struct Wrong {
 /// The marks and words of one document.
 #[derive(Default)]
 pub(crate) struct Log {
-    /// Paths that were read, or told of, with all in them.
+    /// Paths that were read or noted, with everything in them.
     taken: RefCell<BTreeSet<String>>,
     /// Paths that were opened: what is in them is looked at one by one.
     opened: RefCell<BTreeSet<String>>,
-    /// Paths that mean nothing with what stands there: nobody tells of them.
+    /// Paths whose value has no effect, so that they are not noted.
     quiet: RefCell<BTreeSet<String>>,
     notes: RefCell<Vec<Note>>,
     wrong: RefCell<Vec<Wrong>>,
@@ -123,7 +123,7 @@ impl Log {
         });
     }
 
-    /// The document cannot be turned.
+    /// Records a problem: the document cannot be imported.
     pub(crate) fn wrong(&self, path: &str, message: impl Into<String>) {
         self.take(path);
         let mut wrong = self.wrong.borrow_mut();
@@ -142,12 +142,12 @@ impl Log {
         }
     }
 
-    /// True if something keeps the document from being turned.
+    /// True if a problem keeps the document from being imported.
     pub(crate) fn is_wrong(&self) -> bool {
         !self.wrong.borrow().is_empty()
     }
 
-    /// All that is told, with its places.
+    /// All notes and problems, with their places in the document.
     pub(crate) fn told(self, document: &Document) -> (Vec<Note>, Vec<Problem>) {
         let mut notes = self.notes.into_inner();
         for note in &mut notes {

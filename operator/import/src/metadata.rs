@@ -7,8 +7,8 @@ use trellis_api::names;
 
 use crate::fields::Fields;
 
-/// Domains whose labels and annotations mean something to the system that they come from, and
-/// nothing here. Importers take what they understand before.
+/// Domains of labels and annotations that only their own system acts upon. Importers read the keys
+/// that they understand first.
 const FOREIGN: [&str; 6] = [
     "kueue.x-k8s.io",
     "volcano.sh",

@@ -23,9 +23,9 @@ pub enum Object {
     Queue(TrainingQueue),
     /// A kind of nodes.
     ResourceFlavor(ResourceFlavor),
-    /// Which nodes are close to each other.
+    /// A topology: levels of node labels.
     Topology(Topology),
-    /// Kubernetes' own, which jobs name.
+    /// A PriorityClass of Kubernetes that jobs name.
     PriorityClass(PriorityClass),
 }
 

@@ -1,5 +1,4 @@
-//! Queues that others are below and that no document is: Kueue and Volcano do without them,
-//! Trellis does not.
+//! Parent queues that no document defines. Kueue and Volcano do not require them, but Trellis does.
 
 use std::collections::{BTreeMap, BTreeSet};
 

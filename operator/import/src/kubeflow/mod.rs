@@ -1,7 +1,7 @@
 //! Kubeflow's PyTorchJob.
 //!
-//! Fields and what they mean: kubeflow/training-operator, `pkg/apis/kubeflow.org/v1`; whose
-//! success is the job's: `pkg/controller.v1/pytorch/pytorchjob_controller.go`.
+//! Source of the fields: kubeflow/training-operator, `pkg/apis/kubeflow.org/v1`. Source of the rule
+//! which pods complete the job: `pkg/controller.v1/pytorch/pytorchjob_controller.go`.
 
 mod elastic;
 mod restart;

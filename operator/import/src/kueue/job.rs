@@ -96,7 +96,7 @@ pub(crate) fn job(root: &Fields<'_>, context: &Context) -> Vec<Object> {
     draft.finish(log)
 }
 
-/// How many pods there are at once.
+/// Number of pods that run at once.
 fn replicas(spec: &Fields<'_>, indexed: bool) -> Option<i64> {
     let parallelism = spec.integer("parallelism").unwrap_or(1);
     let Some(completions) = spec.at("completions") else {

@@ -182,7 +182,7 @@ fn of_namespaces(names: Vec<String>) -> LabelSelector {
     }
 }
 
-/// Turns a Cohort: a queue that others are below.
+/// Converts a Cohort into a parent queue.
 pub(crate) fn cohort(root: &Fields<'_>, _: &Context) -> Vec<Object> {
     let Some(metadata) = metadata::read(root, false) else {
         return Vec::new();

@@ -223,7 +223,7 @@ fn files(container: &Fields<'_>) {
     }
 }
 
-/// The same in the words of Kubernetes, but for the user, who is the job's.
+/// Converts the security context to Kubernetes' fields, except the user, which the job sets.
 fn security_context(security: &Fields<'_>) -> Kept {
     let mut context = Kept::map(security.path());
     let mut capabilities = Map::new();

@@ -111,8 +111,8 @@ fn rest(container: &Fields<'_>, kept: &mut Kept) {
     }
 }
 
-/// When the image is pulled. Where Kubernetes would pull it always, that is said: here nothing
-/// is the same as IfNotPresent.
+/// The image pull policy. Kubernetes' default of Always for floating tags is set explicitly,
+/// because Trellis' default is IfNotPresent.
 fn pull_policy(container: &Fields<'_>, image: &str) -> Option<PullPolicy> {
     let Some(policy) = container.text("imagePullPolicy") else {
         let name = image.rsplit('/').next().unwrap_or(image);

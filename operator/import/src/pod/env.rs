@@ -37,7 +37,7 @@ const SAME: [(&str, &str); 15] = [
     ("annotations['volcano.sh/job-version']", "TRELLIS_ATTEMPT"),
 ];
 
-/// The variables of the main container: those that have a short form, and the others as they are.
+/// The variables of the main container: those with a short form, and the rest unchanged.
 pub(super) fn read(container: &Fields<'_>, framework: Framework) -> (Vec<EnvVar>, Option<Kept>) {
     let mut short: Vec<EnvVar> = Vec::new();
     let mut kept = Vec::new();

@@ -19,7 +19,7 @@ enum Node {
 }
 
 impl Kept {
-    /// All of a part. It has been read then.
+    /// Copies a part whole and marks it as read.
     pub(crate) fn of(fields: &Fields<'_>) -> Self {
         fields.take();
         Self::copy(fields)
@@ -59,7 +59,7 @@ impl Kept {
         }
     }
 
-    /// A value in the place of what stands there.
+    /// A value that replaces the one at `origin`.
     pub(crate) fn leaf(origin: &str, value: impl Into<Value>) -> Self {
         Self::values(origin, &value.into())
     }
@@ -80,7 +80,7 @@ impl Kept {
         }
     }
 
-    /// Where it stood.
+    /// Path of the value in the document.
     pub(crate) fn origin(&self) -> &str {
         &self.origin
     }
@@ -153,8 +153,8 @@ impl Kept {
         }
     }
 
-    /// The first step of a path: which child, and what is left. Keys may have dots in them: the
-    /// longest that fits is meant.
+    /// The first step of a path: the child and the rest of the path. Keys may contain dots, so the
+    /// longest matching key counts.
     fn step<'p>(&self, path: &'p str) -> Option<(usize, &'p str)> {
         let path = path.strip_prefix('.').unwrap_or(path);
         match &self.node {

@@ -1,5 +1,5 @@
-//! A pod template of Kubernetes, as a task group: what short fields say goes there, what Trellis
-//! takes in a pod template goes into `podTemplate`, and the rest is told.
+//! Converts a pod template of Kubernetes into a task group. Fields with a short form go there,
+//! fields that Trellis accepts in a pod template go into `podTemplate`, and the rest is noted.
 
 mod container;
 pub(crate) mod env;
@@ -71,7 +71,7 @@ pub(crate) struct Pods {
     pub(crate) restart_policy: Option<Said<String>>,
 }
 
-/// Reads the template that stands in a field. None: it is none, which is told.
+/// Reads the template in a field. None: there is no template, which is a problem.
 pub(crate) fn read(owner: &Fields<'_>, key: &str, hints: &Hints<'_>) -> Option<Pods> {
     let missing = |path: &str, what: &str| {
         let log = owner.log();
@@ -158,7 +158,7 @@ fn of_metadata(template: &Fields<'_>, pods: &mut Pods) {
     pods.annotations = metadata::of_pods(&metadata, "annotations");
 }
 
-/// The fields of a pod's spec that are the job's here, those that say nothing, and the others.
+/// Reads a pod's spec: fields that belong to the job, fields without effect, and the rest.
 fn of_spec(spec: &Fields<'_>, hints: &Hints<'_>, pods: &mut Pods, kept: &mut Kept) {
     let said = |key: &str| {
         let value = spec.text(key)?;

@@ -39,7 +39,7 @@ pub(crate) struct Amounts {
 enum Unnamed {
     /// It gets so much for each of its GPUs as its RuntimeProfile or queue states.
     PerGpu,
-    /// Its document cannot be turned.
+    /// The document cannot be imported.
     Wrong,
 }
 
@@ -54,7 +54,7 @@ pub(crate) fn of_main(container: &Fields<'_>, options: &Options) -> Amounts {
     amounts.or_options(options, container, unnamed)
 }
 
-/// The resources of a container beside the main one. None: it lacks some, which is told.
+/// The resources of a container beside the main one. None: some are missing, which is a problem.
 pub(crate) fn beside(container: &Fields<'_>, options: &Options) -> Option<Value> {
     let amounts = read(container).or_options(options, container, Unnamed::Wrong);
     amounts.limits(container)

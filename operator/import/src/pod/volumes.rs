@@ -18,7 +18,7 @@ pub(super) struct Volumes {
     pub(super) mounts: Vec<Mount>,
     /// The size of /dev/shm, where it is a volume.
     pub(super) shared_memory: Option<Quantity>,
-    /// The others, as they are.
+    /// Volumes without a short form, unchanged.
     pub(super) kept: Vec<Kept>,
     /// Mounts of the main container of those.
     pub(super) kept_mounts: Vec<Kept>,
@@ -119,7 +119,7 @@ fn only<'a>(value: &'a Value, keys: &[&str]) -> Option<&'a Map<String, Value>> {
     map.iter().all(known).then_some(map)
 }
 
-/// Tells of a /dev/shm without a limit, in a pod whose memory is not known here.
+/// Notes a /dev/shm without a size limit, in a pod whose memory the document does not state.
 pub(crate) fn note_default_size(volume: &Fields<'_>) {
     let why = "has no size: it was as large as the memory of its pod, which resourcesPerGPU states";
     let instead = "set sharedMemory; without it /dev/shm has half the memory, and at most 64Gi";
@@ -181,7 +181,7 @@ fn source(volume: &Value) -> Option<Source> {
 
 /// True if each mount has a short form that is the same.
 fn is_short(source: &Source, mounts: &[&Fields<'_>]) -> bool {
-    // Each mount of an emptyDir would be a volume of its own.
+    // In the short form each mount of an emptyDir is a volume of its own.
     let once = !matches!(source, Source::EmptyDir(_)) || mounts.len() == 1;
     let simple = |mount: &&Fields<'_>| {
         let mount = mount.value();

@@ -70,7 +70,7 @@ fn of_spec(spec: &Fields<'_>, draft: &mut Draft) {
     );
     draft.spec.queue_name = spec.text("queue");
     draft.spec.priority_class_name = spec.text("priorityClassName");
-    // 0 is what Go writes where nothing is said.
+    // Go writes 0 for an unset number.
     if let Some(limit) = spec.integer("maxRetry").filter(|limit| *limit != 0) {
         draft.restart().limit = Some(limit);
     }

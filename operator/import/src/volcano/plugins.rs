@@ -161,7 +161,7 @@ fn take(arguments: &[Fields<'_>]) {
     arguments.iter().for_each(Fields::take);
 }
 
-/// Every pod has an address here, ready or not, and nobody else may talk to it.
+/// In Trellis every pod has an address, ready or not, and only pods of the job may connect to it.
 fn of_svc(arguments: &[Fields<'_>]) {
     for argument in arguments {
         let text = argument.as_text().unwrap_or_default();

@@ -27,7 +27,7 @@ pub(crate) struct Policies {
     pub(super) evicted: Vec<Evicted>,
     /// Rules for exit codes, and for all failures of a task, as they are looked at.
     pub(super) rules: Vec<RestartRule>,
-    /// Tasks whose end is the job's, and where it is said. None: every task's.
+    /// Tasks whose end completes the job, and the path that says so. None: every task must end.
     pub(super) completes: Vec<(String, Option<String>)>,
     pub(super) startup: Option<Said<i64>>,
 }

@@ -17,7 +17,7 @@ use crate::fields::Fields;
 use crate::metadata;
 use crate::object::Object;
 
-/// The queue that all others are below, in Volcano, whoever names none.
+/// Volcano's root queue, the parent of queues that name none.
 const ROOT: &str = "root";
 
 /// Turns a Queue.
@@ -28,7 +28,7 @@ pub(crate) fn queue(root: &Fields<'_>, _: &Context) -> Vec<Object> {
     let name = metadata.name.clone().unwrap_or_default();
     let mut spec = QueueSpec::default();
     if name != ROOT {
-        // There is nobody who may not use a queue of Volcano.
+        // Every namespace may use a queue of Volcano.
         spec.namespace_selector = Some(LabelSelector::default());
         spec.default_for = (name == "default").then(LabelSelector::default);
     }
@@ -186,7 +186,7 @@ fn quotas(fields: &Fields<'_>) -> Vec<ResourceGroup> {
     }]
 }
 
-/// A queue that is closed is so by its status.
+/// Reads the state of a queue: Volcano closes a queue in its status.
 fn state(root: &Fields<'_>, spec: &mut QueueSpec) {
     let state = root
         .value()

@@ -57,7 +57,7 @@ pub(super) fn settle(mut policies: Policies, draft: &mut Draft, log: &Log) {
     if policies.failed.is_none() {
         rules.extend(unsaid(&policies, draft, log));
     }
-    // A rule that says what is done anyway says nothing, but as an exception from one behind it.
+    // A rule with the default action has no effect, except as an exception from a later rule.
     let default = scope.is_none_or(|scope| scope == RestartScope::Gang);
     if default && rules.iter().all(|r| r.action == RestartAction::Restart) {
         rules.clear();

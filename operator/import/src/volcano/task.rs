@@ -39,7 +39,7 @@ pub(super) fn names(tasks: &[Fields<'_>]) -> Vec<String> {
     tasks.map(|(at, task)| name(task, at)).collect()
 }
 
-/// Pods of a task: one where nothing is said.
+/// Number of pods of a task, by default one.
 fn replicas(task: &Fields<'_>) -> i64 {
     let replicas = task.value().get("replicas").and_then(Value::as_i64);
     replicas.unwrap_or(1)
@@ -128,7 +128,7 @@ pub(super) fn read(
     Some(pods)
 }
 
-/// How many pods are the gang.
+/// Sets the size of the gang.
 pub(super) fn gang(spec: &Fields<'_>, tasks: &[Fields<'_>], draft: &mut Draft) {
     let elastic = super::can_be_elastic(draft.spec.framework);
     let mut least = 0_i64;
@@ -146,7 +146,7 @@ pub(super) fn gang(spec: &Fields<'_>, tasks: &[Fields<'_>], draft: &mut Draft) {
         return;
     };
     match draft.pods.as_mut_slice() {
-        // 0 is what Go writes where nothing is said.
+        // Go writes 0 for an unset number.
         _ if count == all || count == least || count == 0 => {}
         // Both that and the task's own must be there: the larger counts.
         [pods] if elastic && count > 0 && count < all && pods.group.is_in_gang() => {

@@ -1,4 +1,4 @@
-//! Every input, and all that is made and told of it.
+//! Every input, with its objects and notes.
 
 use std::fmt::Write as _;
 
@@ -41,7 +41,7 @@ fn as_json() {
     });
 }
 
-/// The page shows what comes of its example, but for the comments.
+/// The page shows the result of its example, except for the comments.
 #[test]
 fn the_example_of_the_page() {
     let page = folder().join("../../../../../docs/import.md");

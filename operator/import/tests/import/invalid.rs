@@ -6,7 +6,7 @@ use trellis_import::{Options, import};
 
 use super::{documents, of};
 
-/// Why the one document of a text cannot be turned.
+/// Problems of the only document of a text.
 fn refused(text: &str) -> Vec<String> {
     let imported = of(text);
     let [one] = imported.as_slice() else {

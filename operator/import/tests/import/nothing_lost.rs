@@ -208,7 +208,7 @@ fn whatever_is_changed_changes_what_comes_of_it() {
     assert!(count > 400, "{count}");
 }
 
-/// Null is the same as absent, and is told by nobody.
+/// Null counts as absent, and is not noted.
 #[test]
 fn null_is_nothing() {
     for (_, text) in inputs() {

@@ -173,7 +173,7 @@ fn a_failure_that_is_final_is_apart_from_evictions() {
     assert_eq!(told, Vec::<String>::new());
 }
 
-/// Restart is what the scope says, so that whoever wants the gang needs that for a scope.
+/// The action Restart follows the scope, so a job that needs gang restarts has the scope Gang.
 #[test]
 fn the_gang_as_an_exception() {
     let code = json!({"onExitCodes": [5], "action": "Restart"});

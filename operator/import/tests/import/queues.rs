@@ -183,7 +183,7 @@ fn what_applying_drops_changes_or_adds_of_an_existing_queue_is_told() {
         );
     }
     assert!(!told.iter().any(|n| n.contains("weight")), "{told:?}");
-    // A parent that the cluster has is not made anew.
+    // A parent queue that the cluster has is not created again.
     let root = existing.replace("vision", "root");
     assert_eq!(printed(&with(&root)), [queue("vision", "root")]);
 }

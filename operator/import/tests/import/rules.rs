@@ -199,7 +199,7 @@ fn policies_of_tasks_go_before_those_of_the_job() {
 #[test]
 fn the_end_of_a_task_is_the_jobs_if_it_has_rank_0() {
     let ends = "policies: [{event: TaskCompleted, action: CompleteJob}],";
-    // It becomes the one with rank 0, and that is told.
+    // The task gets rank 0, which is noted.
     let text = volcano("", &[("worker", "replicas: 2,"), ("driver", ends)]);
     let made = object(&text);
     assert_eq!(group(&made, 1)["role"], "Coordinator");
