@@ -27,7 +27,7 @@ const GRACE: Duration = Duration::from_secs(30);
 const ROOT: &str = "all";
 /// The levels of the topology: labels of nodes.
 const BLOCK: &str = "block";
-/// The finer level, whose domains the summary counts.
+/// The finer topology level, whose domains the summary counts.
 pub const RACK: &str = "rack";
 /// Nodes of a rack.
 const RACK_NODES: u32 = 8;

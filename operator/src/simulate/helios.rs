@@ -1,5 +1,5 @@
-//! Recorded jobs with their users, pools and durations: the Helios traces (Hu et
-//! al., SC '21), and whatever has the same columns.
+//! Recorded jobs with their users, pools and durations: the Helios traces (Hu et al., SC '21), and
+//! other tables with the same columns.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

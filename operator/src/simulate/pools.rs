@@ -16,9 +16,9 @@ const MOST: i64 = 1_000_000;
 pub struct Pool {
     /// Its name.
     pub name: String,
-    /// How many nodes.
+    /// Number of nodes.
     pub nodes: i64,
-    /// GPUs of each.
+    /// GPUs of each node.
     pub gpus: i64,
 }
 

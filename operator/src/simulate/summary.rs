@@ -28,11 +28,11 @@ pub struct Summary {
     pub allocated_gpu_percent: f64,
     /// Devices that were free beside held ones on their node: the mean over time.
     pub stranded_gpus: Option<f64>,
-    /// How often jobs had to give up their place to others.
+    /// Number of preemptions.
     pub preemptions: usize,
-    /// The longest that one waited at the head of its queue.
+    /// The longest time that a job was head of its queue, in seconds.
     pub longest_head_wait_seconds: Option<f64>,
-    /// By how many devices the jobs ask for.
+    /// Results by the number of GPUs that the jobs ask for.
     pub by_size: Vec<SizeRow>,
     /// Whole free racks, and gangs that need one. Only made-up workloads have them.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -65,11 +65,11 @@ pub struct SizeRow {
 pub struct DomainSummary {
     /// The level, such as `rack`.
     pub level: String,
-    /// How many domains there are.
+    /// Number of domains.
     pub domains: usize,
-    /// How many are free as a whole: the mean over time.
+    /// Mean number of domains that are entirely free, over time.
     pub mean_free: f64,
-    /// The part of the time in which none is, in percent.
+    /// Share of the time without an entirely free domain, in percent.
     pub none_free_percent: f64,
     /// Gangs of the size of a domain that started.
     pub gangs: usize,

@@ -1,4 +1,4 @@
-//! CSV tables whose columns are found by their names, plain or gzip'd.
+//! CSV tables with columns found by name, plain or compressed with gzip.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -57,7 +57,7 @@ pub enum TableError {
     },
 }
 
-/// How gzip files begin (RFC 1952).
+/// First bytes of a gzip file (RFC 1952).
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
 impl Table {

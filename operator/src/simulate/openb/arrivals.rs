@@ -1,4 +1,4 @@
-//! Which pods come, and in which order.
+//! The pods that arrive, in order.
 
 use super::read::{Pod, Trace};
 use crate::simulate::random::Random;

@@ -1,6 +1,6 @@
-//! Surplus pods: of elastic groups above `minReplicas`, and of groups with `membership: BestEffort`.
-//! Each pod is a gang of its own to the engine, as in the operator. It comes after the
-//! gang has its place, makes room first, and goes with the gang.
+//! Surplus pods: pods of elastic groups above `minReplicas`, and of groups with `membership:
+//! BestEffort`. To the engine each pod is a gang of its own, as in the operator. A surplus pod is
+//! placed after its gang, is evicted before the gang, and ends with it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,18 +13,18 @@ use super::record::{Event, why_victim};
 use super::script::SurplusPod;
 use super::{Runner, after};
 
-/// Where a surplus pod is.
+/// State of a surplus pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Seat {
-    /// It seeks a place.
+    /// It is pending.
     Waiting,
-    /// It runs there.
+    /// It runs on this node.
     Placed(NodeName),
-    /// It has been told to stop.
+    /// It is stopping.
     Leaving(NodeName),
     /// It failed, and comes back after its back-off.
     BackingOff,
-    /// It does not come again.
+    /// It has ended for good.
     Done,
 }
 
@@ -188,7 +188,7 @@ impl Runner<'_, '_> {
         }
     }
 
-    /// A surplus pod is told to stop, to make room.
+    /// Evicts a surplus pod to make room.
     pub(super) fn evict_surplus(&mut self, job: &GangId, victim: &Victim, by: Option<&GangId>) {
         let Some(state) = self.jobs.get_mut(job) else {
             return;

@@ -18,7 +18,7 @@ pub struct Expect {
     pub preempted: Option<ExpectedJobs>,
     /// The nodes that the running pods of a job are on.
     pub nodes: BTreeMap<GangId, BTreeSet<String>>,
-    /// How many pods of a job run.
+    /// Number of running pods, by job.
     pub running: BTreeMap<GangId, u64>,
     /// The flavors that a job holds quota of.
     pub flavors: BTreeMap<GangId, BTreeSet<String>>,
@@ -27,13 +27,13 @@ pub struct Expect {
 /// Jobs that must be so.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExpectedJobs {
-    /// All of them. An empty list says that there is none.
+    /// Exactly these jobs. An empty list: none.
     All(Vec<GangId>),
-    /// So many of these jobs.
+    /// A number of these jobs.
     Count {
-        /// At least so many.
+        /// Least number.
         least: usize,
-        /// At most so many.
+        /// Largest number.
         most: usize,
         /// The jobs.
         of: Vec<GangId>,
@@ -79,7 +79,7 @@ pub(super) trait Look {
     fn was_preempted(&self, job: &GangId) -> bool;
     /// The nodes of the pods that run.
     fn nodes(&self, job: &GangId) -> BTreeSet<String>;
-    /// How many pods run.
+    /// Number of running pods.
     fn running(&self, job: &GangId) -> u64;
     /// The flavors that the job holds quota of.
     fn flavors(&self, job: &GangId) -> BTreeSet<String>;

@@ -24,14 +24,14 @@ fn place(gang: &Gang) -> Place {
 }
 
 impl Heads {
-    /// It waits from now on.
+    /// Adds a pending gang to its queue.
     pub(super) fn wait(&mut self, gang: &Gang) {
         let line = self.lines.entry(gang.queue.clone()).or_default();
         line.insert(place(gang));
         self.touched.insert(gang.queue.clone());
     }
 
-    /// It waits no longer.
+    /// Removes a gang from its queue.
     pub(super) fn leave(&mut self, gang: &Gang) {
         if let Some(line) = self.lines.get_mut(&gang.queue) {
             line.remove(&place(gang));

@@ -1,5 +1,5 @@
-//! GPU-hours that jobs burn, and limits that are closed once all is burnt: counted as
-//! the operator counts them, in virtual time.
+//! GPU-hours that jobs use, and limits that close once they are used up. The count is the
+//! operator's, in virtual time.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -51,8 +51,8 @@ impl Burning {
         }
     }
 
-    /// When a limit opens that one of these draws is on. None: none does, or nobody
-    /// knows when.
+    /// Time at which a limit of one of these draws opens. None: none is closed, or the time is not
+    /// known.
     pub(super) fn opens<'d>(
         engine: &Engine,
         draws: impl Iterator<Item = &'d Draw>,

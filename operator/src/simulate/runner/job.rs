@@ -10,12 +10,12 @@ use super::elastic::Surplus;
 use super::meter;
 use super::script::earlier;
 
-/// Where a job is.
+/// State of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// The engine is not told of it, until what it needs is there.
+    /// The engine does not know it, until the objects that it needs exist.
     Held,
-    /// Nor will it be, as it is.
+    /// The engine will not know it unless the job changes.
     Refused,
     Waiting,
     Placed {
@@ -29,7 +29,7 @@ pub(super) enum Stage {
 /// How it stands with a pod of a placed gang that does not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rank {
-    /// It comes back on its node.
+    /// It restarts on its node.
     Awaited,
     /// It has ended, and holds nothing any more.
     Done,
@@ -38,7 +38,7 @@ pub(super) enum Rank {
 /// A job as the simulation knows it.
 #[derive(Debug)]
 pub(super) struct SimulatedJob {
-    /// As the engine has it.
+    /// The gang as the engine has it.
     pub(super) gang: Gang,
     /// GPUs of the whole gang.
     pub(super) gpus: i64,
@@ -92,7 +92,7 @@ impl SimulatedJob {
         }
     }
 
-    /// How long it has had its place.
+    /// Time since it was placed.
     pub(super) fn ran(&self, now: Time) -> Duration {
         self.since()
             .map_or(Duration::ZERO, |since| now.since(since))

@@ -51,7 +51,7 @@ struct Domains {
     of: BTreeMap<NodeName, String>,
     /// GPUs of each domain, and how many of its nodes are in use.
     domains: BTreeMap<String, (i64, usize)>,
-    /// How many are free as a whole.
+    /// Number of domains that are entirely free.
     free: i64,
 }
 

@@ -55,7 +55,7 @@ pub enum Runtimes {
     Predicted,
 }
 
-/// How a simulation is run.
+/// Options of a simulation.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
     /// Time at which the simulation stops. None: when no event is left.
@@ -207,7 +207,7 @@ impl Runner<'_, '_> {
         }
     }
 
-    /// When a limit of GPU-hours opens that somebody waits for.
+    /// Time at which a limit on GPU-hours opens that a pending job counts against.
     fn limit_opens(&self) -> Option<Time> {
         let waiting = self.jobs.values().filter(|job| job.stage == Stage::Waiting);
         let draws = waiting.flat_map(|job| &job.gang.draws);
@@ -299,7 +299,7 @@ impl Runner<'_, '_> {
         for record in Record::of((self.now, Clock::Simulated), decision, |id| {
             Some(&self.jobs.get(id)?.gang)
         }) {
-            // A surplus pod that leaves is told as its job's.
+            // The eviction of a surplus pod is reported as an event of its job.
             if record.event == Event::Preempted && elastic::job_of(record.job).is_some() {
                 continue;
             }
@@ -365,8 +365,7 @@ impl Runner<'_, '_> {
         self.seek_surplus(id);
     }
 
-    /// A victim is told to stop: what it has done is lost, and its place is free
-    /// once its grace is over.
+    /// Evicts a victim: its work is lost, and its place is free after the grace period.
     fn evict(&mut self, victim: &Victim, by: Option<&GangId>) {
         if let Some(job) = elastic::job_of(&victim.gang) {
             self.evict_surplus(&job, victim, by);
@@ -390,7 +389,7 @@ impl Runner<'_, '_> {
         self.withdraw_surplus(&victim.gang);
     }
 
-    /// It holds its place no longer.
+    /// Ends a job's placement.
     fn give_up(&mut self, id: &GangId, stage: Stage) {
         let Some(job) = self.jobs.get_mut(id) else {
             return;

@@ -89,7 +89,7 @@ impl Runner<'_, '_> {
         }
         let known = self.jobs.get(&job.gang.id).map(|known| known.stage);
         match known {
-            // An end is an end, whatever is written afterwards.
+            // A job that has ended stays ended, even if it is changed afterwards.
             Some(Stage::Ended) => return,
             Some(Stage::Waiting | Stage::Placed { .. } | Stage::Leaving) => {
                 self.update(job);
@@ -198,7 +198,7 @@ impl Runner<'_, '_> {
         self.seek_surplus(&id);
     }
 
-    /// A job that the engine is not told of, or no longer.
+    /// Holds a job back from the engine.
     fn hold(&mut self, held: Held) {
         let stage = if held.refused {
             Stage::Refused

@@ -1,5 +1,5 @@
-//! Single pods fail, leave or finish, as an event of a scenario says: what comes of it for
-//! their gang, by the rules of docs/failures.md.
+//! Events of single pods in a scenario: a pod fails, leaves or finishes, and its gang reacts by the
+//! rules of docs/failures.md.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -58,7 +58,8 @@ impl Runner<'_, '_> {
         self.rank_event(event, key);
     }
 
-    /// An event that happens to nothing is a mistake of the scenario, and is told as one.
+    /// Reports a pod event that cannot happen as a failed expectation, because the scenario is
+    /// wrong.
     fn cannot_happen(&mut self, event: &PodEvent, why: &str) {
         let words = event.what.words();
         let reason = format!("pod {} cannot {words}: {why}", event.pod);

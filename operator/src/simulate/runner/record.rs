@@ -29,13 +29,13 @@ pub enum Event {
     Grown,
     /// A surplus pod stops, to make room or because it failed or left.
     Shrunk,
-    /// It has done its work.
+    /// The job has done its work.
     Finished,
-    /// It was ended before it had.
+    /// The job was ended before it had done its work.
     Failed,
-    /// It is Refused as it is, or while there is no room in a limit.
+    /// The job is Refused as it is, or while a limit has no room.
     Refused,
-    /// It is deleted.
+    /// The job is deleted.
     Deleted,
 }
 
@@ -111,9 +111,9 @@ impl Serialize for Record<'_> {
 /// The clock of an engine.
 #[derive(Clone, Copy, Debug)]
 pub enum Clock {
-    /// It starts at zero.
+    /// Simulated time, which starts at zero.
     Simulated,
-    /// It shows the time of day.
+    /// The time of day.
     Wall,
 }
 
@@ -206,8 +206,8 @@ pub fn why(certificate: &Certificate, clock: Clock) -> String {
     }
 }
 
-/// Why a gang leaves. `by`: the gang that takes its place. `order`: how the priority of the victim
-/// compares to that of `by`, where both are known.
+/// Reason of a preemption. `by`: the gang that takes the place. `order`: how the priority of the
+/// victim compares to that of `by`, if both are known.
 #[must_use]
 pub(super) fn why_victim(victim: &Victim, by: Option<&GangId>, order: Option<Ordering>) -> String {
     let because = match victim.because {

@@ -78,7 +78,7 @@ pub struct Job {
 /// A pod beyond the gang of its job.
 #[derive(Clone, Debug)]
 pub struct SurplusPod {
-    /// The pod as a gang of its own.
+    /// The pod as a gang.
     pub gang: Gang,
     /// It is of an elastic group; else of one with `membership: BestEffort`.
     pub is_elastic: bool,
@@ -102,31 +102,31 @@ pub struct PodEvent {
     pub job: GangId,
     /// Name of the pod.
     pub pod: String,
-    /// Its task group.
+    /// The pod's task group.
     pub group: String,
-    /// Its index in the group.
+    /// The pod's index in the group.
     pub index: u32,
-    /// Its rank. None: it has none in the job.
+    /// The pod's rank. None: it has none in the job.
     pub rank: Option<u32>,
-    /// Its group is elastic.
+    /// True if the pod's group is elastic.
     pub is_elastic: bool,
-    /// What happens.
+    /// The event.
     pub what: PodChange,
 }
 
 /// The change of a pod by an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PodChange {
-    /// Its container fails.
+    /// The container fails.
     Fails {
         /// Exit code. None: 1.
         exit_code: Option<i32>,
         /// The kubelet's word for it. None: `Error`.
         reason: Option<String>,
     },
-    /// It is evicted or deleted.
+    /// The pod is evicted or deleted.
     Leaves,
-    /// It has done its work.
+    /// The pod has done its work.
     Finishes,
 }
 
@@ -170,14 +170,14 @@ pub(super) fn earlier(a: Option<Duration>, b: Option<Duration>) -> Option<Durati
     }
 }
 
-/// A job that the engine is not told of.
+/// A job that is held back from the engine.
 #[derive(Clone, Debug)]
 pub struct Held {
     /// The job.
     pub id: GangId,
-    /// It never will be as it is. Else: until what it needs is there.
+    /// True if the job must change first. False: it waits for other objects.
     pub refused: bool,
-    /// Why.
+    /// Reason.
     pub reason: String,
 }
 
@@ -193,7 +193,7 @@ impl Script {
         self.changes.push((time, change));
     }
 
-    /// All of it, in order.
+    /// All changes, by time.
     pub(in crate::simulate) fn into_order(mut self) -> Vec<(Time, Change)> {
         self.changes.sort_by_key(|(time, _)| *time);
         self.changes

@@ -35,9 +35,9 @@ pub struct Expected {
 #[derive(Serialize, Clone, Debug, PartialEq, Eq)]
 #[serde(untagged)]
 pub enum JobList {
-    /// All of these jobs. An empty list says that there is none.
+    /// Exactly these jobs. An empty list: none.
     All(Vec<String>),
-    /// So many of these jobs.
+    /// A number of these jobs.
     Count(JobCount),
 }
 
@@ -48,10 +48,10 @@ pub struct JobCount {
     /// Exactly so many.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exactly: Option<usize>,
-    /// So many or more.
+    /// Least number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_least: Option<usize>,
-    /// So many or fewer.
+    /// Largest number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_most: Option<usize>,
     /// The jobs that are counted.

@@ -29,7 +29,7 @@ pub struct Scenario {
     pub api_version: String,
     /// `Scenario`.
     pub kind: String,
-    /// Its name, for people.
+    /// Name of the scenario, for people.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub metadata: BTreeMap<String, Value>,
     /// Nodes and events of the scenario.
@@ -134,9 +134,9 @@ pub struct Target {
 #[derive(Deserialize, Serialize, Clone, Debug)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct FailedPod {
-    /// Its name, such as `llm-worker-0`.
+    /// The pod's name, such as `llm-worker-0`.
     pub pod: String,
-    /// Its namespace. Absent: `default`.
+    /// The pod's namespace. Absent: `default`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
     /// Exit code of its container. Absent: 1.
@@ -151,9 +151,9 @@ pub struct FailedPod {
 #[derive(Deserialize, Serialize, Clone, Debug)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct FinishedPod {
-    /// Its name, such as `llm-worker-0`.
+    /// The pod's name, such as `llm-worker-0`.
     pub pod: String,
-    /// Its namespace. Absent: `default`.
+    /// The pod's namespace. Absent: `default`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
 }
