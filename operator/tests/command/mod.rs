@@ -13,7 +13,7 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// All of it, for a golden file.
+    /// The whole result, for a golden file.
     pub(crate) fn golden(&self) -> String {
         format!(
             "exit status {}\n--- standard output\n{}--- standard error\n{}",

@@ -84,7 +84,7 @@ fn as_json() {
     assert_eq!(said[1]["notes"][0]["line"], 24);
 }
 
-/// The others are turned all the same.
+/// The other documents are imported all the same.
 #[test]
 fn what_cannot_be_turned_is_told() {
     let run = import(&["-f", "mixed.yaml"]);
@@ -115,7 +115,7 @@ fn existing_queue_that_applying_changes_is_told() {
     std::fs::write(&file, existing("weight: [heavy]")).unwrap();
     let run = import(&["-f", "queue.yaml", "--existing", file.to_str().unwrap()]);
     assert_eq!((run.code, run.out.as_str()), (2, ""), "{run:?}");
-    // A cluster that cannot be asked is told of.
+    // An unreachable cluster is reported.
     let run = import(&["-f", "queue.yaml"]);
     assert!(run.err.contains("--existing FILE"), "{run:?}");
 }

@@ -30,7 +30,7 @@ fn without_a_cluster_it_says_how_to_do_without() {
     insta::assert_snapshot!("no-kubeconfig", none.err);
     let folder = tempfile::tempdir().unwrap();
     let kubeconfig = folder.path().join("config");
-    // Port 1 of this machine: nobody listens.
+    // No server listens on port 1 of this machine.
     let text = "{apiVersion: v1, kind: Config, current-context: a, contexts: [{name: a, context: {cluster: a, user: a}}], clusters: [{name: a, cluster: {server: 'http://127.0.0.1:1'}}], users: [{name: a, user: {token: t}}]}";
     std::fs::write(&kubeconfig, text).unwrap();
     let kubeconfig = kubeconfig.to_str().unwrap();
@@ -54,7 +54,7 @@ fn without_a_cluster_it_says_how_to_do_without() {
     assert!(context.err.contains("--nodes"), "{}", context.err);
 }
 
-/// A wrong file is said before a cluster is asked.
+/// A wrong file is reported before the cluster is read.
 #[test]
 fn wrong_input_needs_no_cluster() {
     let run = plan(&["-f", "second-wrong.yaml"]);

@@ -242,7 +242,7 @@ fn the_objects_of_a_waiting_job_have_no_pods() {
     );
 }
 
-/// A catch-all is for who has no queue of its own.
+/// The catch-all queue is the default only for namespaces without a more specific one.
 #[test]
 fn the_queue_that_asks_for_most_is_the_default() {
     let all = queue("default", "{namespaceSelector: {}, defaultFor: {}}");

@@ -25,7 +25,7 @@ fn what_changes() {
     );
 }
 
-/// NEW stands for OLD: who forgets what stays reads of it.
+/// NEW replaces OLD whole: a policy that is only in OLD is reported as deleted.
 #[test]
 fn what_is_in_old_alone_is_told_as_deleted() {
     let run = diff(&["policies", "policies/base.yaml"]);

@@ -25,7 +25,7 @@ fn a_job_that_may_run() {
     );
 }
 
-/// Warn and Audit are told beside, and who asks matters.
+/// Denials by Warn and Audit policies are reported too, and the requester matters.
 #[test]
 fn who_asks_and_what_would_be_denied() {
     let files = [
@@ -77,7 +77,7 @@ fn that_no_flavor_is_asked_for_is_told() {
     assert_eq!(policy_in(&input(), &files, &job).err, "");
 }
 
-/// Without policies it is what a fresh install decides, and that is said.
+/// Without policy files the policies of a fresh install decide, and a note says so.
 #[test]
 fn without_policies_the_starter_set_decides() {
     let run = policy(&["eval", "-f", "job.yaml"]);

@@ -26,7 +26,7 @@ fn tests_that_fail() {
     assert_eq!(report["policies"][1]["tested"], false);
 }
 
-/// Each denial has a line of its own.
+/// Each denial is on its own line.
 #[test]
 fn denials_of_a_job_stand_below_each_other() {
     let tests = file("tests.yaml").replace("decision: Deny", "decision: Allow");
@@ -52,7 +52,7 @@ spec:
     assert_eq!(denials.count(), 2, "{}", run.out);
 }
 
-/// An author of forbids alone tests that they do not deny, and is told which decision to expect.
+/// An author of forbids alone tests that they do not deny, and learns which decision to expect.
 #[test]
 fn that_nothing_permits_is_told_where_nothing_forbids() {
     let policy = |expected: &str| {
@@ -256,7 +256,7 @@ spec:
     );
 }
 
-/// A file of tests may ask some of the objects; then the others decide nothing.
+/// A test file may name some of the objects; the other objects then do not decide.
 #[test]
 fn some_of_the_objects_are_asked() {
     let of = |policies: &str| {

@@ -1,4 +1,4 @@
-//! Scenarios, and what comes of them.
+//! Scenarios and their results.
 
 use serde_json::json;
 
@@ -156,7 +156,7 @@ fn what_a_job_needs_may_come_later() {
     assert_eq!(lines[4]["mean_wait_seconds"], json!(10.0));
 }
 
-/// A queue that takes nobody: policy denies the job, until it takes its namespace.
+/// A queue that selects no namespace: policy denies the job until the queue selects its namespace.
 #[test]
 fn what_policy_denies_is_refused() {
     let queued = job("a", 1).replace("spec: {", "spec: {queueName: closed, ");
@@ -225,7 +225,7 @@ spec:
             (10.0, "summary", ""),
         ]
     );
-    // 2 GPUs on n0 and 2 on n1, of which one is somebody else's and one a job's.
+    // An external pod and a job hold 2 of the 4 GPUs.
     assert_eq!(lines[6]["allocated_gpu_percent"], json!(50.0));
 }
 
@@ -346,7 +346,7 @@ fn jobs_are_submitted_by_whom_the_user_names() {
     assert_eq!(ada.code, 1);
     let told = "refused    default/a QuotaPolicyExceeded: ";
     assert!(ada.out.contains(told), "{}", ada.out);
-    // It may be hers: that it is nobody's is said.
+    // The limit may apply to the job, so a note says that the requester is not known.
     let nobody = simulate_text(&text, &[]);
     assert_eq!(nobody.code, 1);
     assert!(
@@ -358,8 +358,8 @@ fn jobs_are_submitted_by_whom_the_user_names() {
     assert_eq!(none.code, 2);
 }
 
-/// The window of an hour is kept in parts of 75 s: what is burnt in the first 450 s is
-/// out of it 3,675 s after the first of them, when the first part is.
+/// The window of an hour is kept in parts of 75 s. The first part of the usage leaves it at 3,675
+/// s, so the second job starts then.
 #[test]
 fn gpu_hours_are_burnt_and_come_back() {
     let events = format!(
@@ -410,7 +410,7 @@ fn a_limit_that_denies_refuses_for_as_long_as_it_has_no_room() {
     assert_eq!(told[1], (1.0, "refused", "default/b"), "{told:?}");
 }
 
-/// Labels that nobody knows are taken for none, and that is said where it matters.
+/// Labels of an unknown namespace count as none, and a note says so where they matter.
 #[test]
 fn a_namespace_that_is_in_no_file() {
     let events = format!("  - {{at: 0s, apply: {}, runtime: 1s}}\n", job("a", 1));
@@ -424,7 +424,7 @@ fn a_namespace_that_is_in_no_file() {
     assert_eq!((run.code, run.err.as_str()), (0, ""));
 }
 
-/// The table says what was not as expected, and nobody else does.
+/// The table reports the failed expectation once.
 #[test]
 fn the_table_says_what_was_not_as_expected_once() {
     let events = format!(
