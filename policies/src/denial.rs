@@ -103,7 +103,7 @@ impl Denial {
         (!refusals.is_empty()).then_some(Self(refusals))
     }
 
-    /// One line for each refusal, the first of them, and how many there are beside.
+    /// The first refusals, one on each line, and how many more there are.
     #[must_use]
     pub fn lines(&self) -> String {
         told(&self.0, "\n")

@@ -1,9 +1,8 @@
-//! May they? Decided over the compiled job: over the very pods that would be
-//! created, not over the fields that they came from.
+//! Authorization of compiled jobs. Policies decide on the final pods, not on the fields that they
+//! came from.
 //!
-//! Nothing is applied, reserved or queued that is not an [`AuthorizedJob`], and
-//! one door alone makes one: [`cedar::authorize`], behind which stand the
-//! policies that people write, and the few rules ([`Rule`]) that no policy can
+//! The operator applies, reserves and queues only an [`AuthorizedJob`]. Only [`cedar::authorize`]
+//! makes one: it applies the users' policies, and the few rules ([`Rule`]) that no policy can
 //! change.
 
 mod authorize;

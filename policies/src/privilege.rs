@@ -3,9 +3,9 @@
 
 use std::fmt;
 
-/// One privilege: by the control of the Pod Security Standards that it breaks
-/// (<https://kubernetes.io/docs/concepts/security/pod-security-standards/>), or by what
-/// the standards have nothing on and the pod can do with it.
+/// One privilege, named after the control of the Pod Security Standards that it breaks
+/// (<https://kubernetes.io/docs/concepts/security/pod-security-standards/>), or after its effect if
+/// the standards do not cover it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Privilege {
     /// A process that may be root in its container.
@@ -50,7 +50,7 @@ pub enum Privilege {
     MountPropagation,
     /// A RuntimeClass: another runtime than the nodes' usual one.
     RuntimeClass(String),
-    /// A place on nodes that are the cluster's own or ill; `*`: on every node.
+    /// A toleration for control-plane or unhealthy nodes; `*`: for every node.
     Toleration(String),
     /// An annotation that is not known to be harmless: components of the cluster may act upon it.
     Annotation(String),

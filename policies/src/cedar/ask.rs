@@ -27,7 +27,7 @@ pub enum Ask {
     UseServiceAccount(Object),
     /// To read a Secret.
     UseSecret(Object),
-    /// To read what is kept in a store outside the cluster.
+    /// To read a secret from a store outside the cluster.
     UseRemoteSecret(Remote),
     /// To mount a claim, or to read a ConfigMap.
     UseVolume(VolumeKind, Object),
@@ -105,8 +105,8 @@ pub struct Far {
 }
 
 impl Far {
-    /// The ports as texts, sorted, each once: `{port: 443}` and
-    /// `{port: 443, endPort: 443, protocol: TCP}` are the same port.
+    /// The ports as sorted text without duplicates: `{port: 443}` and `{port: 443, endPort: 443,
+    /// protocol: TCP}` are the same port.
     pub(super) fn ports(&self) -> Vec<String> {
         let meaning = |port: &NetworkPort| (port.port, port.last(), port.protocol());
         let mut ports = self.endpoint.ports.clone();
@@ -131,7 +131,7 @@ impl Far {
 }
 
 impl Ask {
-    /// On what, in words. None: on the job itself.
+    /// The resource, in words. None: the job itself.
     #[must_use]
     pub fn resource(&self) -> Option<String> {
         let object =

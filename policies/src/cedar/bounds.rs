@@ -1,6 +1,5 @@
-//! How deep a policy may be, looked at before it is parsed: Cedar's parser and
-//! what walks over its trees go down one call a level, and a stack that ends
-//! takes the process with it.
+//! Bounds on the depth of a policy, checked before it is parsed: Cedar's parser and evaluator
+//! recurse once per level, and a stack overflow kills the process.
 
 /// Brackets and conditionals within each other.
 pub(super) const MAX_NESTING: usize = 16;

@@ -1,5 +1,5 @@
-//! From the text of an object to policies that hold to the schema and do what
-//! their tests say, or to all that is wrong with them.
+//! Compiles the text of an object into policies that match the schema and pass their tests, or into
+//! a list of all problems.
 
 use std::collections::BTreeSet;
 
@@ -41,7 +41,7 @@ pub(super) struct Checked {
     pub(super) warnings: Vec<Problem>,
 }
 
-/// Compiles an object: what is returned has passed everything.
+/// Compiles an object. The returned policies have passed every check.
 pub(super) fn compile(schema: &Schema, object: &PolicyObject) -> Checked {
     let (result, warnings) = examine(schema, object);
     let passed = |(compiled, tests): (Compiled, Vec<Tested>)| {
@@ -203,7 +203,7 @@ fn name(object: &PolicyObject, set: PolicySet) -> Result<Vec<Policy>, Vec<Proble
     }
 }
 
-/// Cedar numbers policies as they stand in the text.
+/// The policies in the order of the text, by the numbers that Cedar gives them.
 fn in_order(set: &PolicySet) -> Vec<(usize, &Policy)> {
     let number = |policy: &Policy| {
         let id: &str = policy.id().as_ref();

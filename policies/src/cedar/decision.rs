@@ -45,8 +45,8 @@ pub enum Undecided {
     NotSynced,
     /// Policy objects that reach this namespace are invalid, and never were valid.
     Invalid(Vec<String>),
-    /// The policies of the namespace are beyond a bound, and none of them is evaluated: which,
-    /// and what to do.
+    /// The policies of the namespace exceed a bound, so none of them is evaluated. Names the bound
+    /// and the fix.
     Excess(String),
     /// A policy could not be evaluated.
     Error,
@@ -72,8 +72,8 @@ impl Decision {
         self.verdict == Verdict::Allowed
     }
 
-    /// The decision in the words of a test. `abstains`: the test tells a request that no policy
-    /// permits or forbids from one that is forbidden.
+    /// The decision in the terms of a test. `abstains`: the test distinguishes a request that no
+    /// policy permits or forbids from a forbidden one.
     #[must_use]
     pub fn outcome(&self, abstains: bool) -> ExpectedDecision {
         match self.verdict {

@@ -29,7 +29,7 @@ pub enum NotAuthorized {
     Undecided {
         /// The reason, as a condition bears it.
         reason: Reason,
-        /// The same in words.
+        /// The reason in words.
         message: String,
     },
 }
@@ -56,15 +56,14 @@ impl std::fmt::Display for NotAuthorized {
 
 impl std::error::Error for NotAuthorized {}
 
-/// Decides on a job by policies: on each of its demands, and on its final pods.
-/// Without `policies`, which is before they have been read, nothing is allowed.
+/// Decides by policies whether a job may run: on each of its demands, and on its final pods.
+/// Without `policies`, that is before they have been read, nothing is allowed.
 ///
-/// Two things no policy can grant: priorities of the cluster's own parts, and
-/// what `facts` of another queue or namespace would say.
+/// No policy can permit priorities reserved for the system, or the use of `facts` about another
+/// queue or namespace.
 ///
 /// # Errors
-/// With everything that is denied or could not be decided; the decision itself
-/// says the rest.
+/// Lists every denied or undecided demand. The returned decision holds the rest.
 pub fn authorize(
     policies: Option<&Policies>,
     job: CompiledJob,

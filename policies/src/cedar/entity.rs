@@ -108,7 +108,7 @@ pub(super) fn resource(schema: &Schema, ask: &Ask) -> Result<Option<Entity>, Unm
         }
         Ask::UseRemoteSecret(remote) => {
             let (id, attributes) = remote_secret(remote)?;
-            // In no namespace: what is permitted of a namespace's own does not reach it.
+            // Without a namespace, so that a permit for a namespace's own objects does not match.
             (id, attributes, None)
         }
         Ask::UseVolume(kind, Object { namespace, name }) => {
@@ -162,8 +162,8 @@ fn remote_secret(remote: &Remote) -> Result<(String, Attributes), Unmade> {
     Ok((id, attributes))
 }
 
-/// The ports are part of the id: two openings to one peer are two things, and a
-/// permit for the one is none for the other.
+/// The ports are part of the id: two rules for one peer are two resources, and a permit for one
+/// does not cover the other.
 fn endpoint(far: &Far) -> Result<(String, Attributes), Unmade> {
     let (id, cidr, namespace, service) = match &far.endpoint.peer {
         Peer::Cidr(cidr) => {

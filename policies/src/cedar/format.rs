@@ -36,7 +36,7 @@ pub fn format(text: &str) -> Result<String, Vec<Problem>> {
 fn settle(text: &str) -> Result<String, Box<Problem>> {
     let mut current = text.to_owned();
     for _ in 0..PASSES {
-        // Cedar itself sees to it that the policies are the same, and not to comments.
+        // Cedar checks that the policies stay the same, but not the comments.
         let next = policies_str_to_pretty(&current, &STYLE)
             .map_err(|error| refusal(text, None, &error.to_string()))?;
         let (before, after) = (comments(text), comments(&next));

@@ -28,7 +28,7 @@ impl Image {
         };
         let registry = rest.split_once('/').filter(|(host, _)| is_host(host));
         let (registry, repository) = match registry {
-            // Hosts are the same in upper case, and policies compare letters.
+            // Host names ignore case, and policies do not.
             Some((host, path)) => (Some(host.to_ascii_lowercase()), path),
             None => (None, rest),
         };
@@ -86,7 +86,7 @@ mod tests {
                 "registry.example:1/a:2@sha256:00",
                 "registry.example:1 a 2 sha256:00",
             ),
-            // Neither is an image: no allow-list knows what they become.
+            // Neither is a valid image name; their parts match no allow-list.
             ("registry.example", "- registry.example - -"),
             ("", "-  - -"),
             ("a/é:ü", "- a/é ü -"),

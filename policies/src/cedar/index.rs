@@ -60,7 +60,7 @@ struct ByPrincipal {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Index {
     by_enforcement: BTreeMap<Enforcement, ByPrincipal>,
-    /// Ids of the forbids that stop what runs.
+    /// Ids of the forbids that evict running jobs.
     evicting: BTreeSet<String>,
 }
 
@@ -110,12 +110,12 @@ impl Index {
         }
     }
 
-    /// True if any policy stops what runs.
+    /// True if any policy evicts running jobs.
     pub(super) fn evict(&self) -> bool {
         !self.evicting.is_empty()
     }
 
-    /// True if the policy of that id stops what runs and is forbidden by it.
+    /// True if the policy with that id evicts running jobs that it forbids.
     pub(super) fn evicts(&self, id: &str) -> bool {
         self.evicting.contains(id)
     }
@@ -221,7 +221,7 @@ impl ByAction {
         };
         let actions: Option<Vec<_>> = uids.iter().map(known).collect();
         let Some(actions) = actions else {
-            // An action that is not ours may stand for several.
+            // An unknown action may be a group of several.
             return vec![&mut self.any];
         };
         for action in &actions {

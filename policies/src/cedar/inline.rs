@@ -1,4 +1,4 @@
-//! The tests that stand beside the policies of an object.
+//! Tests inside a policy object.
 
 use trellis_api::Enforcement;
 use trellis_api::job_policy::{ExpectedDecision, PolicyTest};
@@ -93,7 +93,7 @@ fn judge(test: &PolicyTest, object: &PolicyObject, decision: &Decision) -> Resul
     if let Some(why) = decision.why_undecided() {
         return Err(undecided(&why));
     }
-    // An object that only narrows allows what it does not forbid.
+    // A namespace's object can only forbid, so its tests expect Allow where it does not forbid.
     let narrows = object.key.namespace.is_some() && decision.verdict == Verdict::NotPermitted;
     let came = match test.decision {
         ExpectedDecision::Abstain => decision.outcome(true),

@@ -6,9 +6,8 @@ use std::net::IpAddr;
 /// (RFC 4291, 2.5.5.2).
 const MAPPED_BITS: u8 = 96;
 
-/// A network in CIDR notation, without the bits of a host. An IPv4 network in
-/// IPv6 clothes is that IPv4 network: a policy on 10.0.0.0/8 must not be passed
-/// by as `::ffff:10.0.0.1/128`. None: it is no network.
+/// A network in CIDR notation, with host bits cleared. An IPv4-mapped IPv6 network becomes the IPv4
+/// network, so that `::ffff:10.0.0.1/128` cannot bypass a policy on 10.0.0.0/8. None: invalid.
 pub(super) fn canonical(cidr: &str) -> Option<String> {
     let (address, bits) = cidr.split_once('/')?;
     let (address, bits) = (address.parse::<IpAddr>().ok()?, bits.parse::<u8>().ok()?);
@@ -28,7 +27,7 @@ pub(super) fn canonical(cidr: &str) -> Option<String> {
         IpAddr::V6(v6) => {
             let mask = u128::MAX.checked_shl(128_u32.checked_sub(bits.into())?);
             let network = std::net::Ipv6Addr::from(u128::from(v6) & mask.unwrap_or(0));
-            // Cedar does not read what Rust writes with dots in it.
+            // Cedar does not parse the dotted notation that Rust prints.
             let parts: Vec<_> = network.segments().map(|s| format!("{s:x}")).into();
             Some(format!("{}/{bits}", parts.join(":")))
         }

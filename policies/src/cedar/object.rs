@@ -44,7 +44,7 @@ impl fmt::Display for ObjectKey {
 pub struct PolicyObject {
     /// Which.
     pub key: ObjectKey,
-    /// Uid of the object: another of the same name does not inherit its last good version.
+    /// Uid of the object: a new object of the same name does not inherit its last valid version.
     pub uid: String,
     /// Generation of its spec.
     pub generation: Option<i64>,
@@ -96,8 +96,8 @@ impl PolicyObject {
         }
     }
 
-    /// The same where the object itself may be wrong: what cannot be read may be
-    /// meant for every namespace.
+    /// True if the object may apply to jobs of this namespace. An unreadable selector may select
+    /// every namespace.
     pub(super) fn may_reach(&self, subject: &Subject<'_>) -> bool {
         let readable = self.selector.as_ref().is_none_or(is_valid);
         self.reaches(subject) || (self.key.namespace.is_none() && !readable)

@@ -1,4 +1,4 @@
-//! The policies of the cluster, or of one namespace: what is loaded and takes effect as one.
+//! The policies of the cluster, or of one namespace. They are loaded and take effect together.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -36,8 +36,8 @@ struct Messages {
 }
 
 impl Member {
-    /// The object, compiled unless that is done. An object that is no longer good stays as it
-    /// was before.
+    /// Compiles the object unless it is unchanged. An object that has become invalid keeps its last
+    /// valid version.
     fn compiled(schema: &Schema, before: Option<&Self>, object: PolicyObject) -> Self {
         let same = before.filter(|member| *member.wanted == object && member.compiled.is_some());
         if let Some(same) = same {
@@ -56,7 +56,7 @@ impl Member {
         }
     }
 
-    /// The object as it stands, of a part that is beyond a bound.
+    /// Keeps the object uncompiled, because its part exceeds a bound.
     fn left_alone(before: Option<&Self>, object: PolicyObject) -> Self {
         if let Some(same) = before.filter(|member| *member.wanted == object) {
             return same.clone();
@@ -162,7 +162,7 @@ impl Part {
         }
     }
 
-    /// The same without an index.
+    /// The same part without an index.
     pub(super) fn without_index(&self, schema: &Schema) -> Self {
         let (members, state) = (self.members.clone(), self.state.clone());
         let namespace = self.namespace.as_deref();

@@ -17,7 +17,7 @@ use super::subject::{About, Subject};
 use crate::authorize::{may_have_priority, may_use_class};
 use crate::selects;
 
-/// Pods that are placed together, and what is known of them.
+/// Facts of external pods that are placed together.
 #[derive(Clone, Copy, Debug)]
 pub struct PodsAsking<'a> {
     /// Their namespace.
@@ -65,8 +65,8 @@ impl AuthorizedPods {
     }
 }
 
-/// All that policies decide on about pods: where it is the same, and [`Policies::version`] too, so
-/// is the decision.
+/// Everything about external pods that policies look at. If it and [`Policies::version`] are
+/// unchanged, so is the decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodsQuestion {
     namespace: String,

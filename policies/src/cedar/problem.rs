@@ -98,8 +98,8 @@ impl Problem {
     }
 }
 
-/// Text of users as it can be shown: one line, nothing that moves the cursor or
-/// turns the direction of writing.
+/// Replaces characters of users' text that are unsafe to show: line breaks, cursor movements and
+/// changes of the writing direction.
 fn clean(text: &str) -> String {
     let shown = text
         .chars()
@@ -138,8 +138,8 @@ impl Place {
         }
     }
 
-    /// The line behind a number, and the carets below it. The number is that of the
-    /// text, or of the file that the text stands in.
+    /// The line with its number, and carets below it. The number counts from the start of the text,
+    /// or of the file that contains it.
     #[must_use]
     pub fn snippet(&self, number: usize) -> String {
         let number = number.to_string();

@@ -17,11 +17,11 @@ pub(super) struct Posed<'a> {
     pub(super) ask: Ask,
 }
 
-/// A request that asks for nothing that there is: the rule, and how to mend it.
+/// A request that cannot be built: the violated rule and the fix.
 pub(super) struct Unposed(String, &'static str);
 
 impl Unposed {
-    /// The same of the request at a field.
+    /// The problem at a field.
     pub(super) fn at(self, path: &str) -> Problem {
         Problem::new(path, self.0, self.1)
     }

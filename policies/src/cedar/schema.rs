@@ -119,7 +119,7 @@ pub fn schema_text() -> String {
     out
 }
 
-/// The same in Cedar's JSON, without the comments.
+/// The schema in Cedar's JSON format, without comments.
 ///
 /// # Errors
 /// Never, as the tests show: a fault of Trellis is not to be a panic.

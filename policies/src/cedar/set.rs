@@ -101,9 +101,9 @@ impl Loader {
         &self.schema
     }
 
-    /// The policies of these objects, which are all that there are, and what
-    /// became of each, in their order. An object that is no longer good stays
-    /// active as it was in `previous`; one that is unchanged is not compiled again.
+    /// Loads the policies of these objects, which replace all previous ones. Returns the result of
+    /// each object, in their order. An object that has become invalid keeps its version from
+    /// `previous`, and an unchanged object is not compiled again.
     #[must_use]
     pub fn load(
         &self,
@@ -170,7 +170,7 @@ impl Loader {
 }
 
 impl Policies {
-    /// The same, with this part in place of the one of its namespace or of the cluster.
+    /// The same policies, with this part replacing the part of its namespace or of the cluster.
     #[must_use]
     pub fn with(&self, part: Part) -> Self {
         let mut policies = self.clone();
@@ -215,7 +215,7 @@ impl Policies {
         std::iter::once(&*self.cluster).chain(namespaces)
     }
 
-    /// Hash of all policies that take effect: what decisions name.
+    /// Hash of all policies that take effect. Decisions record it.
     #[must_use]
     pub fn hash(&self) -> &str {
         &self.hash
@@ -240,7 +240,7 @@ impl Policies {
         self.parts().flat_map(Part::verdicts)
     }
 
-    /// The same of the objects of the cluster, or of one namespace.
+    /// State and problems of the objects of the cluster, or of one namespace.
     pub fn verdicts_of(&self, namespace: Option<&str>) -> impl Iterator<Item = ObjectVerdict> {
         self.find(namespace).into_iter().flat_map(Part::verdicts)
     }
@@ -251,9 +251,8 @@ impl Policies {
         self.parts().any(|part| part.index.evict())
     }
 
-    /// The same policies without an index: every policy is evaluated for every
-    /// request that its object reaches. Decisions are the same and cost more:
-    /// for measuring and checking.
+    /// The same policies without an index: every policy is evaluated for every request that its
+    /// object reaches. Decisions are the same and slower. For tests and benchmarks.
     #[must_use]
     pub fn without_index(&self) -> Self {
         let bare = |part: &Part| Arc::new(part.without_index(&self.schema));

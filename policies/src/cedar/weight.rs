@@ -108,9 +108,9 @@ impl Weight {
     }
 }
 
-/// Steps of a pattern on the longest text. Cedar goes back to the last `*` at each character that
-/// does not match, so what follows a `*` is compared at each character of the text; a pattern that
-/// ends with its only `*` is compared once.
+/// Steps of a pattern on the longest text. Cedar returns to the last `*` at each character that
+/// does not match, so the text after a `*` is compared at each character. A pattern that ends with
+/// its only `*` is compared once.
 fn pattern(quoted: &str) -> usize {
     let written = quoted.trim_matches('"');
     // An escaped \* is a character, and counted as a *: never less than it costs.
@@ -144,7 +144,7 @@ mod tests {
             (MAX_TEXT * MAX_TEXT..2 * MAX_TEXT * MAX_TEXT).contains(&long),
             "{long}"
         );
-        // Comments cost nothing, and what follows them is weighed.
+        // Comments cost nothing, and the text after them does.
         let commented = format!("// {}\n", "like \"*aaaa\" ; ".repeat(99));
         assert_eq!(Weight::of(&commented), Weight::default());
         let between = steps("like // c\n \"*abcd\"");

@@ -27,7 +27,7 @@ impl Found {
     }
 }
 
-/// A field that may not stand in a pod of a job, or not with what it says.
+/// A field that a pod of a job may not have, or not with its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unlisted {
     /// The field, within the pod: `spec.priority`.

@@ -155,7 +155,7 @@ const NODE_TERM: Fields = &[
 
 const EXPRESSION: Fields = &[("key", Free), ("operator", Free), ("values", Free)];
 
-/// NetworkPolicy says where its questions may go.
+/// The NetworkPolicy limits which servers the pod can query.
 const DNS_CONFIG: Fields = &[
     ("nameservers", Free),
     ("options", Has(&[("name", Free), ("value", Free)])),

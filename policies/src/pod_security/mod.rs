@@ -32,14 +32,14 @@ pub fn asked(pod: &Pod) -> BTreeMap<Privilege, String> {
     found.0
 }
 
-/// The same without the fields.
+/// The privileges that the pod asks for, without the fields.
 #[must_use]
 pub fn privileges(pod: &Pod) -> BTreeSet<Privilege> {
     asked(pod).into_keys().collect()
 }
 
-/// Everything in the pod that no privilege allows: fields that are not on the list,
-/// and those that do not stand in pods of jobs.
+/// Every field of the pod that no privilege allows: unlisted fields, and listed ones that pods of
+/// jobs may not have.
 #[must_use]
 pub fn unlisted(pod: &Pod) -> Vec<Unlisted> {
     let mut found = Vec::new();

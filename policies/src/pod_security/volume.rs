@@ -18,8 +18,8 @@ const ALLOWED: [&str; 7] = [
     "secret",
 ];
 
-/// A volume is its name and one field that is its kind: what is not on the
-/// list, a kind that does not exist yet among them, is a privilege.
+/// A volume is a name and one field for its kind. An unlisted kind, such as one of a newer
+/// Kubernetes, is a privilege.
 pub(super) fn of_volume(volume: &Volume, path: &str, found: &mut Found) {
     let unknown = || Privilege::Volume("of unknown kind".to_owned());
     let Ok(Value::Object(fields)) = serde_json::to_value(volume) else {

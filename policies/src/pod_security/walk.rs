@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::found::Unlisted;
 use super::list::{Fields, Is};
 
-/// Every field of `value` is among these, and is what it may be.
+/// Checks that every field of `value` is listed and has an allowed value.
 pub(super) fn walk(value: &Value, fields: Fields, path: &str, found: &mut Vec<Unlisted>) {
     let Value::Object(given) = value else {
         return;

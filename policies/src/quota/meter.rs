@@ -65,13 +65,13 @@ impl Meter {
         }
     }
 
-    /// From now on so many GPUs are held. A clock that goes back stands still.
+    /// Sets the number of GPUs in use from now on. Time does not go backwards.
     pub fn hold(&mut self, gpus: i64, now: i64) {
         self.advance(now);
         self.rate = gpus.max(0);
     }
 
-    /// Counts until now, and forgets what is out of the window.
+    /// Counts usage until now, and drops usage that has left the window.
     pub fn advance(&mut self, now: i64) {
         // Parts before that are out of the window: a time of long ago takes no longer than another.
         let first = now.saturating_sub(self.window).saturating_sub(self.part);
@@ -125,8 +125,8 @@ impl Meter {
         self.until
     }
 
-    /// When so many GPU-seconds are in the window if what is held stays, at the earliest, in
-    /// seconds since 1970: None if never.
+    /// Earliest time at which this many GPU-seconds are in the window at the current usage, in
+    /// seconds since 1970. None: never.
     #[must_use]
     pub fn reaches(&self, gpu_seconds: i128) -> Option<i64> {
         let left = gpu_seconds.saturating_sub(self.burnt());
@@ -138,7 +138,7 @@ impl Meter {
         self.until.checked_add(i64::try_from(seconds).ok()?)
     }
 
-    /// True if it counts a window of so many hours.
+    /// True if the meter has a window of this many hours.
     #[must_use]
     pub fn is_of(&self, window_hours: i64) -> bool {
         self.window == Self::new(window_hours, 0).window

@@ -87,8 +87,8 @@ impl QuotaPolicies {
         all
     }
 
-    /// The same with the queues that there are. The jobs of a queue count for the policies of
-    /// every queue above it, and a part of a queue is of all that is nominal in and below it.
+    /// The policies with the existing queues. A job counts against the policies of its queue and of
+    /// every queue above it. A share of a queue is a share of the nominal quota in and below it.
     #[must_use]
     pub fn with_queues(mut self, queues: BTreeMap<String, QueueQuota>) -> Self {
         self.queues = queues;
@@ -119,7 +119,7 @@ impl QuotaPolicies {
         path
     }
 
-    /// Those that do not take effect, by name: while there is one, no job starts.
+    /// Policies that do not take effect, by name. While there is one, no job starts.
     #[must_use]
     pub fn unusable(&self) -> &[(String, Unusable)] {
         &self.unusable

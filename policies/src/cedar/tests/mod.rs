@@ -76,13 +76,13 @@ fn an_attribute_that_is_gone_from_the_schema_denies() {
         verdicts[0].problems[0].message.contains("`attempt`"),
         "{verdicts:?}"
     );
-    // The request itself bears what the schema lacks: nothing is decided at all.
+    // The request has an attribute that the schema lacks, so that it cannot be decided.
     assert!(matches!(decide(&policies).verdict, Verdict::Undecided(_)));
     let (policies, _) = later.load(None, vec![all]);
     assert!(matches!(decide(&policies).verdict, Verdict::Undecided(_)));
 }
 
-/// Several sets say together what Cedar says of one.
+/// Several policy sets together give the same answer as Cedar gives for one set.
 #[test]
 fn the_answer_is_that_of_one_whole_set() {
     let texts = [

@@ -77,7 +77,7 @@ pub(super) const VOLUME: Fields = &[
     ("vsphereVolume", Judged),
 ];
 
-/// It would read what policies about claims have not been asked of.
+/// A data source would read data that policies on claims were not asked about.
 const NO_DATA: &str = "leave it out: mount the claim that has the data";
 
 const CLAIM: Fields = &[
