@@ -12,11 +12,11 @@ use crate::network::{self, Openings};
 use crate::source::Source;
 use crate::{CompiledGroup, Demand, Need, Profile, framework, needs, pod_group, secrets, service};
 
-/// Every object that a job becomes, in the order in which they are created:
-/// Service, NetworkPolicy, ConfigMaps, ExternalSecrets, PodGroup, and once it has a place, pods.
+/// Every object of a job, in the order of creation: Service, NetworkPolicy, ConfigMaps,
+/// ExternalSecrets, PodGroup, and pods once the job is placed.
 ///
-/// It keeps what they are made of, and makes each when it is asked for, the same
-/// every time: of ten thousand jobs that wait, all but a few are asked for nothing.
+/// The objects are built on demand from their common source, the same each time: of ten thousand
+/// pending jobs, only a few ever need them.
 #[derive(Clone, Debug)]
 pub struct CompiledJob {
     pub(crate) source: Arc<Source>,
@@ -117,8 +117,8 @@ impl CompiledJob {
         needs::of(self)
     }
 
-    /// Hash of every object that would be created: 16 characters. The same for
-    /// every attempt, plan and node; another when any object changes.
+    /// Hash of every object that would be created: 16 characters. It is the same for every attempt,
+    /// plan and node, and changes with any object.
     #[must_use]
     pub fn hash(&self) -> &str {
         &self.hash

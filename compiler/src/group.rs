@@ -44,7 +44,7 @@ impl PodPlacement<'_> {
     };
 }
 
-/// Identical pods of a job, told apart by an index.
+/// Identical pods of a job, distinguished by an index.
 #[derive(Clone, Debug)]
 pub struct CompiledGroup {
     source: Arc<Source>,
@@ -219,7 +219,7 @@ impl CompiledGroup {
     }
 }
 
-/// The pods of a group, of which each is made from what they have in common.
+/// The pods of a group. Each is built from their common part.
 #[derive(Debug)]
 pub struct PodTemplate<'a> {
     group: &'a CompiledGroup,

@@ -28,8 +28,8 @@ pub(crate) struct Hasher(Sha256);
 impl Hasher {
     /// Feeds an object as JSON, with fields in the order of its type.
     pub fn feed(mut self, object: &impl Serialize) -> Self {
-        // Only maps with keys that are no strings cannot be JSON, and nothing
-        // that is fed has one. An error would still not pass for an object.
+        // Only maps whose keys are not strings fail to serialize, and no fed object has one. The
+        // error text would still give a different hash.
         if let Err(error) = serde_json::to_writer(&mut self, object) {
             self.0.update(error.to_string());
         }

@@ -70,7 +70,7 @@ pub(crate) fn of(job: &CompiledJob) -> Needs {
     needs
 }
 
-/// True of what the job's framework reads, which is made with the job: its hostfile and its key.
+/// True of the hostfile and the key of the job's framework, which are created with the job.
 fn is_own(need: &Need, job: &CompiledJob) -> bool {
     let demand = match need {
         Need::ConfigMap(name) => Demand::UseConfigMap(name.clone()),

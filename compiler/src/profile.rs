@@ -46,7 +46,7 @@ impl Profile {
     }
 }
 
-/// The same where jobs are compiled into the same with either.
+/// Two profiles are equal if jobs compile to the same objects with both.
 impl PartialEq for Profile {
     fn eq(&self, other: &Self) -> bool {
         (self.name(), self.hash()) == (other.name(), other.hash())

@@ -22,17 +22,17 @@ struct ResolvedPort {
     /// The Service's own port, by which people know it.
     number: i32,
     protocol: String,
-    /// The pods' port, which is what a NetworkPolicy sees.
+    /// The pods' port, which a NetworkPolicy matches.
     target: IntOrString,
 }
 
 /// Why a Service cannot be a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ServiceProblem {
-    /// There is none of that name in the job's namespace.
+    /// The job's namespace has no Service of that name.
     #[error("does not exist in the job's namespace: create it, or correct its name")]
     NotFound,
-    /// It stands for no pods: it has no selector, or is an ExternalName.
+    /// The Service selects no pods: it has no selector, or is an ExternalName.
     #[error("has no selector, so that nobody knows its pods: name their network as cidr")]
     NoSelector,
     /// It has no ports, and the rule gives none.

@@ -92,7 +92,7 @@ fn of_container(container: &Container) -> Amounts {
         .collect()
 }
 
-/// Names of the devices among what is requested.
+/// Names of the requested devices.
 pub(crate) fn devices(resources: &BTreeMap<String, Quantity>) -> impl Iterator<Item = &str> {
     resources
         .keys()

@@ -64,7 +64,8 @@ fn spec(job: &ValidatedJob, secret: &JobSecret, store: &SecretStore) -> External
         target: ExternalSecretTarget {
             name: made_name(job, secret),
             creation_policy: word("Owner"),
-            // With Delete a path that is gone makes a Secret without its key, and says Ready.
+            // With Delete, a missing path would give a Secret without its key that still counts as
+            // Ready.
             deletion_policy: word("Retain"),
             template: template.then(|| ExternalSecretTemplate {
                 type_: word(pull_type),
@@ -107,8 +108,8 @@ pub(crate) fn demands(job: &ValidatedJob) -> impl Iterator<Item = Demand> {
     remote.chain(there.map(|secret| Demand::UseSecret(secret.name.clone())))
 }
 
-/// Seconds as Go prints a duration (`time.Duration.String`): External Secrets Operator
-/// writes back what it has read, in these words.
+/// Seconds as Go prints a duration (`time.Duration.String`): External Secrets Operator writes the
+/// field back in this format.
 fn go_duration(seconds: u32) -> String {
     let (hours, minutes, rest) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
     match (hours, minutes) {

@@ -118,13 +118,13 @@ impl Surroundings {
         })
     }
 
-    /// The same with the job's RuntimeProfile: the one that it names, or the default.
+    /// Adds the job's RuntimeProfile: the one that it names, or the default.
     #[must_use]
     pub fn with_profile(self, profile: Option<Arc<Profile>>) -> Self {
         Self { profile, ..self }
     }
 
-    /// The same at that stage of the job, from 1: only its task groups are compiled.
+    /// Sets the stage of the job, from 1: only its task groups are compiled.
     #[must_use]
     pub fn at_stage(self, stage: u32) -> Self {
         Self { stage, ..self }

@@ -9,7 +9,7 @@ use super::{FrameworkPort, Injection};
 use crate::environment::{Value, Variable};
 use crate::gang::Gang;
 
-/// Where process 0 listens: what Kubeflow's JAXJob has.
+/// Port of process 0, as in Kubeflow's JAXJob.
 const COORDINATOR_PORT: i32 = 6666;
 
 pub(super) fn inject(gang: &Gang<'_>, group: &TaskGroup) -> Injection {

@@ -69,7 +69,7 @@ pub(crate) fn inject(gang: &Gang<'_>, group: &TaskGroup) -> Injection {
     }
 }
 
-/// True if there is a ConfigMap with a hostfile.
+/// True if the framework has a ConfigMap with a hostfile.
 pub(crate) const fn has_hosts(framework: Framework) -> bool {
     match framework {
         Framework::DeepSpeed | Framework::MPI => true,
@@ -77,7 +77,7 @@ pub(crate) const fn has_hosts(framework: Framework) -> bool {
     }
 }
 
-/// True if there is a Secret with a key.
+/// True if the framework has a Secret with a key.
 pub(crate) const fn has_key(framework: Framework) -> bool {
     matches!(framework, Framework::MPI)
 }
@@ -102,8 +102,8 @@ pub(crate) fn config_maps(gang: &Gang<'_>) -> Vec<ConfigMap> {
     vec![map]
 }
 
-/// The Secret with the job's key, from random bytes. None where there is none, and for
-/// bytes of which no key is made.
+/// The Secret with the job's key, from random bytes. None if the framework needs none, or if the
+/// bytes are no valid key.
 pub(crate) fn secret(job: &ValidatedJob, random: [u8; 66]) -> Option<Secret> {
     has_key(job.spec().framework())
         .then(|| mpi::secret(job, random))

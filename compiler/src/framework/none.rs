@@ -1,4 +1,4 @@
-//! No framework: Trellis' own variables are all that there is.
+//! No framework: pods get only Trellis' own variables.
 
 use super::Injection;
 

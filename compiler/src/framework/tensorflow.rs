@@ -1,8 +1,8 @@
-//! TensorFlow: `TF_CONFIG`, the cluster and which of its tasks a pod is
+//! TensorFlow: `TF_CONFIG`, with the cluster and the pod's task in it
 //! (`tf.distribute.cluster_resolver.TFConfigClusterResolver`).
 //!
-//! The evaluator is no part of the cluster: it has a task, and the cluster that it
-//! looks at.
+//! The evaluator is no part of the cluster: its `TF_CONFIG` has its own task and the cluster that
+//! it evaluates.
 
 use serde::Serialize;
 use trellis_api::job::{Role, TaskGroup};
@@ -11,7 +11,7 @@ use super::{FrameworkPort, Injection};
 use crate::environment::{Value, Variable};
 use crate::gang::Gang;
 
-/// Where every task listens: what Kubeflow's TFJob has.
+/// Port of every task, as in Kubeflow's TFJob.
 const PORT: i32 = 2222;
 
 /// Addresses by task type.

@@ -32,7 +32,7 @@ pub(super) fn lay(under: &mut PodSpec, mut over: PodSpec) {
     under.merge_from(over);
 }
 
-/// Takes out of the container of that name what `over` replaces as a whole.
+/// Removes the parts of the container below that `over` replaces as a whole.
 fn make_room(under: &mut [Container], over: &mut Container) {
     let Some(under) = under.iter_mut().find(|c| c.name == over.name) else {
         return;
@@ -61,7 +61,7 @@ fn make_room(under: &mut [Container], over: &mut Container) {
     if over.lifecycle.is_some() {
         under.lifecycle = None;
     }
-    // Else a request of the one could stay beside a limit of the other.
+    // Otherwise a request of one could remain beside a limit of the other.
     if over.resources.is_some() {
         under.resources = None;
     }

@@ -12,9 +12,8 @@ const MOST: i64 = 64 * GIB;
 /// Binary suffixes, largest first, with their exponents.
 const UNITS: [(&str, u32); 3] = [("Gi", 30), ("Mi", 20), ("Ki", 10)];
 
-/// Size of /dev/shm: as asked; else as the profile has it; else, with GPUs, the
-/// smaller of half the memory and 64Gi, since what is in it counts as the pod's
-/// memory. None: no volume.
+/// Size of /dev/shm: the group's value, else the profile's, else, with GPUs, the smaller of half
+/// the memory and 64Gi, because its content counts as the pod's memory. None: no volume.
 pub(super) fn size(
     group: &TaskGroup,
     memory: &Quantity,

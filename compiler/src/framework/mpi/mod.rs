@@ -21,7 +21,7 @@ const KEYS: &str = "/etc/trellis/ssh";
 const SSH_PORT: i32 = 2222;
 /// Name of the hostfile that says `host:N`, as Intel MPI and MPICH read it.
 const HYDRA_HOSTFILE: &str = "hostfile.hydra";
-/// Names of the scripts beside it.
+/// File names of the scripts next to the hostfile.
 const SSH: &str = "ssh";
 const SSHD: &str = "sshd";
 
@@ -33,7 +33,7 @@ pub(super) fn inject(gang: &Gang<'_>, group: &TaskGroup) -> Injection {
     let mut variables = vec![
         Variable::fixed("TRELLIS_HOSTFILE", file(HOSTFILE)),
         Variable::fixed("OMPI_MCA_orte_default_hostfile", file(HOSTFILE)),
-        // Else what stands before the first dot is taken for the name.
+        // Otherwise Open MPI cuts host names at the first dot.
         Variable::fixed("OMPI_MCA_orte_keep_fqdn_hostnames", "true"),
         Variable::fixed("OMPI_MCA_plm_rsh_agent", file(SSH)),
         Variable::fixed("PRTE_MCA_prte_default_hostfile", file(HOSTFILE)),
