@@ -1,4 +1,4 @@
-//! A TrainingJob in the making: what pods say for themselves elsewhere, and the job says here.
+//! Builds a TrainingJob. Some fields that other systems have in pods belong to the job in Trellis.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ pub(crate) struct Draft {
     pub(crate) metadata: ObjectMeta,
     pub(crate) spec: TrainingJobSpec,
     pub(crate) pods: Vec<Pods>,
-    /// How long it may run, and where that stood.
+    /// The maximum runtime and its path in the document.
     active: Option<Said<i64>>,
 }
 
@@ -57,7 +57,7 @@ impl Draft {
         }
     }
 
-    /// When nothing was said of it, it is not in the object.
+    /// The restart settings, which are absent from the object until a field sets one.
     pub(crate) fn restart(&mut self) -> &mut Restart {
         self.spec.restart.get_or_insert_default()
     }
@@ -141,7 +141,7 @@ impl Draft {
         );
     }
 
-    /// User and group ids: the job's where all groups say the same, else each group's own.
+    /// User and group ids: set for the job if all groups agree, else for each group.
     fn ids(&mut self) {
         let agreed = |of: fn(&Pods) -> Option<i64>| -> Option<i64> {
             let mut values = self.pods.iter().map(of);
@@ -186,7 +186,7 @@ impl Draft {
         checkpoint.grace_period_seconds = Some(most);
     }
 
-    /// Labels and annotations: the job's where all groups have the same, else each group's own.
+    /// Labels and annotations: set for the job if all groups agree, else for each group.
     fn pod_metadata(&mut self) {
         let mut all = self
             .pods
@@ -244,7 +244,7 @@ fn put(pods: &mut Pods, path: &[&str], value: Value) {
     pods.group.pod_template = serde_json::from_value::<PodTemplate>(template).ok();
 }
 
-/// A quantity of what is left of one without another. None: one of them is no amount.
+/// The difference of two quantities, at least zero. None: one of them is invalid.
 pub(crate) fn less(from: &Quantity, other: &Quantity) -> Option<Quantity> {
     let left = from.amount().ok()?.saturating_less(other.amount().ok()?);
     let zero = left.units_up() == Some(0);

@@ -1,4 +1,4 @@
-//! Queues that the cluster has already, and what applying changes of them.
+//! Queues that the cluster already has, and the changes to them from applying the output.
 
 use serde_json::{Map, Value};
 use trellis_api::queue::TrainingQueue;
@@ -7,7 +7,7 @@ use crate::Turned;
 use crate::log::Log;
 use crate::object::Object;
 
-/// Tells of each field of an existing queue that the queue of the same name has otherwise.
+/// Notes each field in which an imported queue differs from the existing queue of its name.
 pub(crate) fn tell(turned: &[Turned<'_>], existing: &[TrainingQueue]) {
     for one in turned {
         for object in &one.objects {

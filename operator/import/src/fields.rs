@@ -64,7 +64,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A field. None: it is not there, or null, which Kubernetes takes for the same.
+    /// A field. None: it is absent, or null, which Kubernetes treats as absent.
     pub(crate) fn at(&self, key: &str) -> Option<Self> {
         let own = self.value.get(key).filter(|value| !value.is_null());
         let other = self.otherwise.as_ref().and_then(|other| other.at(key));
@@ -81,7 +81,7 @@ impl<'a> Fields<'a> {
             Some(other) if value.is_object() && other.value.is_object() => {
                 found.otherwise = Some(Box::new(other));
             }
-            // It says something else, and that is what counts.
+            // This part's own value replaces it.
             Some(other) => other.take(),
             None => {}
         }
@@ -150,7 +150,7 @@ impl<'a> Fields<'a> {
         items
     }
 
-    /// The keys of this mapping and of what stands in for it, each once, in order.
+    /// The keys of this mapping and of its fallback, each once, in order.
     pub(crate) fn keys(&self) -> Vec<String> {
         let own = self.value.as_object().into_iter().flat_map(Map::keys);
         let mut keys: Vec<String> = own.cloned().collect();
@@ -284,13 +284,13 @@ impl<'a> Fields<'a> {
             .collect()
     }
 
-    /// Tells of it: what becomes of it and why, and what to do instead.
+    /// Notes how the field is imported, why, and the alternative.
     pub(crate) fn note(&self, why: impl Into<String>, instead: impl Into<String>) {
         self.take();
         self.log.note(&self.path, Some(self.value), why, instead);
     }
 
-    /// Tells of a field, if it is there and means something.
+    /// Notes a field if it is present and has an effect.
     pub(crate) fn note_at(&self, key: &str, why: &str, instead: &str) {
         if let Some(found) = self.at(key).filter(|found| !self.log.is_quiet(&found.path)) {
             found.note(why, instead);

@@ -9,7 +9,7 @@ use crate::Turned;
 use crate::log::Log;
 use crate::object::Object;
 
-/// Tells of the flavors that are missing. The first queue that names one does.
+/// Notes missing flavors, at the first queue that names them.
 pub(crate) fn tell(turned: &[Turned<'_>]) {
     let objects = turned.iter().flat_map(|one| &one.objects);
     let printed = objects.filter_map(|object| match object {

@@ -44,7 +44,7 @@ const KUEUE: &[&str] = &["v1beta1", "v1beta2"];
 /// Cohort and Topology stayed alpha longer than the other kinds, with the same fields.
 const COHORT: &[&str] = &["v1alpha1", "v1beta1", "v1beta2"];
 
-/// Kinds of the same systems that nothing is made of, and what to do instead.
+/// Kinds of the same systems that are not imported, and the alternatives.
 const OTHERS: [(&str, &str, &str); 14] = [
     (
         "kueue.x-k8s.io",
@@ -163,7 +163,7 @@ pub(crate) fn title(document: &Document, value: &Value) -> String {
     text.replace(|c: char| c.is_control(), " ")
 }
 
-/// Turns a document, or says why it cannot be.
+/// Converts a document, or records why it cannot be imported.
 pub(crate) fn turn(
     document: &Document,
     value: &Value,

@@ -20,7 +20,7 @@ const QUIET: [&str; 12] = [
     "metadata.annotations.kubectl.kubernetes.io/last-applied-configuration",
 ];
 
-/// Tells of everything that was not taken.
+/// Notes every field that was not read.
 pub(crate) fn note(value: &Value, log: &Log) {
     // A document that cannot be imported carries nothing over, so notes would not help.
     if !log.is_wrong() {
@@ -40,7 +40,7 @@ fn walk(value: &Value, path: &str, log: &Log) {
         return;
     }
     match value {
-        // Nothing is the same as absent.
+        // Null counts as absent.
         Value::Null => {}
         Value::Object(map) if path.is_empty() || log.is_opened(path) => {
             for (key, value) in map {

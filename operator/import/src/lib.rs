@@ -95,7 +95,7 @@ pub fn import(documents: &[Document], options: &Options) -> Vec<Imported> {
         }
     });
     let mut turned: Vec<_> = turned.collect();
-    // Which Queues and ResourceFlavors there are is known only now.
+    // All Queues and ResourceFlavors of the documents are known only now.
     parents::make(&mut turned, &mut made, &options.existing);
     flavors::tell(&turned);
     existing::tell(&turned, &options.existing);

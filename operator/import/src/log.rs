@@ -58,7 +58,7 @@ struct Wrong {
 pub(crate) struct Log {
     /// Paths that were read or noted, with everything in them.
     taken: RefCell<BTreeSet<String>>,
-    /// Paths that were opened: what is in them is looked at one by one.
+    /// Paths that were opened: the fields in them are checked one by one.
     opened: RefCell<BTreeSet<String>>,
     /// Paths whose value has no effect, so that they are not noted.
     quiet: RefCell<BTreeSet<String>>,
@@ -72,7 +72,7 @@ impl Log {
         self.taken.borrow_mut().insert(path.to_owned());
     }
 
-    /// The field is known, and what is in it is looked at.
+    /// Marks a field as known; the fields in it are checked one by one.
     pub(crate) fn open(&self, path: &str) {
         self.opened.borrow_mut().insert(path.to_owned());
     }
@@ -102,7 +102,7 @@ impl Log {
         self.opened.borrow().contains(path) || within('.') || within('[')
     }
 
-    /// Tells of a field; with its value, of it as a whole.
+    /// Notes a field; with its value, the field as a whole.
     pub(crate) fn note(
         &self,
         path: &str,

@@ -18,7 +18,7 @@ const FOREIGN: [&str; 6] = [
     "scheduling.x-k8s.io",
 ];
 
-/// Keys that controllers write into what they make.
+/// Keys that controllers write into objects that they create.
 const WRITTEN: [&str; 8] = [
     "kubectl.kubernetes.io/last-applied-configuration",
     "controller-uid",
@@ -30,13 +30,13 @@ const WRITTEN: [&str; 8] = [
     "deployment.kubernetes.io/revision",
 ];
 
-/// Finalizers that controllers write into what they see.
+/// Finalizers that controllers add to objects that they watch.
 const FINALIZERS: [&str; 2] = [
     "kueue.x-k8s.io/resource-in-use",
     "batch.kubernetes.io/job-tracking",
 ];
 
-/// The name of an object, or what its `generateName` begins with; none is an error.
+/// The name of an object, or the prefix in its `generateName`. Without either it is a problem.
 pub(crate) fn name(root: &Fields<'_>) -> Option<String> {
     let metadata = root.object("metadata");
     for finalizer in metadata
@@ -72,8 +72,8 @@ fn generated(metadata: &Fields<'_>) -> Option<String> {
     Some(name.to_owned())
 }
 
-/// The metadata of what is made of an object: name, namespace where it has one, and the labels
-/// and annotations that are the user's own.
+/// The metadata of the created object: name, namespace if its kind has one, and the user's own
+/// labels and annotations.
 pub(crate) fn read(root: &Fields<'_>, namespaced: bool) -> Option<ObjectMeta> {
     let name = name(root)?;
     let metadata = root.object("metadata")?;

@@ -30,7 +30,7 @@ pub enum Object {
 }
 
 impl Object {
-    /// Its turn to be applied: what jobs name comes before them.
+    /// Order in which objects are applied: objects that jobs refer to come first.
     pub(crate) fn turn(&self) -> u8 {
         match self {
             Self::PriorityClass(_) => 0,
@@ -87,7 +87,7 @@ impl Object {
 pub(crate) struct Made(BTreeSet<(&'static str, String)>);
 
 impl Made {
-    /// True of an object that is valid, and the first of its name; else says what is wrong.
+    /// True if the object is valid and the first of its name. Otherwise records the problem.
     pub(crate) fn takes(&mut self, object: &Object, log: &Log) -> bool {
         let problems = object.problems();
         for (field, message) in &problems {

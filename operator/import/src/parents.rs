@@ -29,8 +29,8 @@ impl System {
     }
 }
 
-/// Makes the parents that are missing of the queues that are printed. The first queue that is
-/// below one tells of it. One that exists in the cluster stays as it is.
+/// Creates the missing parents of the imported queues, and notes each at the first queue below it.
+/// A parent that exists in the cluster stays unchanged.
 pub(crate) fn make(turned: &mut [Turned<'_>], made: &mut Made, existing: &[TrainingQueue]) {
     let mut printed: BTreeMap<String, System> = BTreeMap::new();
     let mut refused: BTreeSet<(System, String)> = BTreeSet::new();
@@ -112,7 +112,7 @@ fn missing(system: System) -> (&'static str, &'static str) {
     }
 }
 
-/// Tells of a parent where it is named, or would be.
+/// Notes a parent at the field that names it, or would name it.
 fn tell(value: &Value, log: &Log, parent: &str, why: &str, instead: &str) {
     let spec = value.get("spec");
     let is_named = |key: &&str| {

@@ -54,7 +54,7 @@ fn comment(note: &Note) -> String {
     line.replace(|c: char| c.is_control(), " ")
 }
 
-/// The same as one JSON structure: for each document what it was, its objects, and its notes.
+/// The result as one JSON structure: the origin, objects and notes of each document.
 #[must_use]
 pub fn json(imported: &[Imported]) -> Value {
     let of = |one: &Imported| {

@@ -24,7 +24,7 @@ const TYPES: [(&str, &str, Option<Role>); 2] = [
     ("Worker", "worker", None),
 ];
 
-/// Turns a PyTorchJob.
+/// Converts a PyTorchJob.
 pub(crate) fn job(root: &Fields<'_>, context: &Context) -> Vec<Object> {
     let log = root.log();
     let mut draft = Draft::new(Default::default(), Framework::PyTorch);
@@ -116,7 +116,7 @@ fn run_policy(policy: &Fields<'_>, is_queued: bool, draft: &mut Draft) {
     if let Some(limit) = policy.integer("backoffLimit") {
         restart::limit(draft, policy, "backoffLimit", limit);
     }
-    // Kueue suspends what it has not admitted: that is to be queued, and not to be stopped.
+    // Kueue suspends jobs that it has not admitted: a suspended job is pending, not stopped.
     if policy.boolean("suspend") == Some(true) && !is_queued {
         draft.spec.suspend = Some(true);
     }
@@ -175,7 +175,7 @@ fn scheduling_policy(policy: &Fields<'_>, draft: &mut Draft) {
     );
 }
 
-/// How many processes there are in a pod.
+/// Notes on the number of processes in a pod.
 fn processes(spec: &Fields<'_>, draft: &Draft) {
     let elastic = spec.object("elasticPolicy");
     let old = elastic

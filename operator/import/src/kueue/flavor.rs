@@ -9,7 +9,7 @@ use crate::metadata;
 use crate::object::Object;
 use crate::pod::placement;
 
-/// Turns a ResourceFlavor.
+/// Converts a ResourceFlavor.
 pub(crate) fn flavor(root: &Fields<'_>, _: &Context) -> Vec<Object> {
     let Some(metadata) = metadata::read(root, false) else {
         return Vec::new();
@@ -55,7 +55,7 @@ fn node_taint(taint: &Fields<'_>) -> Option<NodeTaint> {
     })
 }
 
-/// Turns a Topology.
+/// Converts a Topology.
 pub(crate) fn topology(root: &Fields<'_>, _: &Context) -> Vec<Object> {
     let Some(metadata) = metadata::read(root, false) else {
         return Vec::new();

@@ -13,10 +13,10 @@ use crate::pod::words::Provided;
 use crate::pod::{self, Hints, Said};
 
 const LEAST: &str = "kueue.x-k8s.io/job-min-parallelism";
-/// Failures that a Job stands where it does not say how many.
+/// Default of a Job's `backoffLimit`.
 const BACKOFF_LIMIT: i64 = 6;
 
-/// Turns a Job with Kueue's label.
+/// Converts a Job with Kueue's label.
 pub(crate) fn job(root: &Fields<'_>, context: &Context) -> Vec<Object> {
     let log = root.log();
     let mut draft = Draft::new(Default::default(), Framework::None);
@@ -124,7 +124,7 @@ fn replicas(spec: &Fields<'_>, indexed: bool) -> Option<i64> {
         };
         completions.note(why, instead);
     }
-    // More at once than there is to do there is not.
+    // Parallelism beyond the number of completions has no effect.
     Some(count)
 }
 

@@ -1,7 +1,7 @@
 //! Kueue: the core Jobs that it queues, its queues, flavors and topologies.
 //!
-//! Fields and what they mean: kubernetes-sigs/kueue, `apis/kueue/v1beta1` and `v1beta2`; of a
-//! Job: Kubernetes' own batch/v1.
+//! Sources of the fields: kubernetes-sigs/kueue, `apis/kueue/v1beta1` and `v1beta2`; for Jobs,
+//! Kubernetes' own batch/v1.
 
 pub(crate) mod failure;
 mod flavor;
@@ -67,7 +67,7 @@ pub(crate) fn labels(root: &Fields<'_>, context: &Context, draft: &mut Draft) ->
     }
 }
 
-/// As it was said before there was the label.
+/// Reads the queue name from the annotation that preceded the label.
 fn of_annotation(metadata: &Fields<'_>, context: &Context, spec: &mut TrainingJobSpec) -> bool {
     let annotations = metadata.object("annotations");
     let Some(name) = annotations.and_then(|annotations| annotations.at(QUEUE_NAME)) else {

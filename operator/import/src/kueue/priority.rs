@@ -10,7 +10,7 @@ use crate::object::Object;
 /// The highest value of a PriorityClass that users make (Kubernetes keeps those above).
 const HIGHEST: i32 = 1_000_000_000;
 
-/// Turns a WorkloadPriorityClass.
+/// Converts a WorkloadPriorityClass.
 pub(crate) fn workload_priority_class(root: &Fields<'_>, _: &Context) -> Vec<Object> {
     let Some(metadata) = metadata::read(root, false) else {
         return Vec::new();

@@ -15,7 +15,7 @@ use crate::fields::Fields;
 use crate::metadata;
 use crate::object::Object;
 
-/// Turns a ClusterQueue.
+/// Converts a ClusterQueue.
 pub(crate) fn cluster_queue(root: &Fields<'_>, context: &Context) -> Vec<Object> {
     let Some(metadata) = metadata::read(root, false) else {
         return Vec::new();
@@ -48,7 +48,7 @@ pub(crate) fn cluster_queue(root: &Fields<'_>, context: &Context) -> Vec<Object>
     vec![Object::Queue(queue)]
 }
 
-/// A selector that says all that is written.
+/// The namespace selector, if Kubernetes' type holds all of its fields.
 fn selector(fields: &Fields<'_>) -> Option<LabelSelector> {
     let written = fields.at("namespaceSelector")?;
     let read: Option<LabelSelector> = serde_json::from_value(written.value().clone()).ok();
@@ -91,7 +91,7 @@ fn preemption(fields: &Fields<'_>) -> Option<QueuePreemption> {
             policy,
             max_priority_threshold: most,
         };
-        // Never is the same as nothing.
+        // Never is the default.
         Some(found).filter(|f| f.policy == Some(BorrowWithinCohortPolicy::LowerPriority))
     });
     let found = QueuePreemption {
@@ -201,7 +201,7 @@ pub(crate) fn cohort(root: &Fields<'_>, _: &Context) -> Vec<Object> {
     vec![Object::Queue(queue)]
 }
 
-/// Reads a LocalQueue. There is none here: jobs name the queue itself.
+/// Reads a LocalQueue. Trellis has none: jobs name the queue itself.
 pub(crate) fn local_queue(root: &Fields<'_>, _: &Context) -> Vec<Object> {
     let Some(name) = metadata::name(root) else {
         return Vec::new();

@@ -6,7 +6,7 @@ use trellis_api::queue::{FlavorQuotas, ResourceGroup, ResourceQuota};
 
 use crate::fields::Fields;
 
-/// The resource groups, the same here.
+/// The resource groups, which Trellis has too.
 pub(super) fn groups(spec: &Fields<'_>) -> Vec<ResourceGroup> {
     let groups = spec.objects("resourceGroups").into_iter();
     groups

@@ -1,7 +1,7 @@
 //! LatticeJob: task groups that Lattice compiles into a Job of Volcano.
 //!
-//! Fields and what they mean are those of its CRD, `lattice.dev/v1alpha1`, and of the workloads
-//! that all its kinds share.
+//! Sources of the fields: the CRD `lattice.dev/v1alpha1`, and the workloads that all of Lattice's
+//! kinds share.
 
 mod container;
 mod dependencies;
@@ -18,7 +18,7 @@ use crate::object::Object;
 use crate::pod::{Hints, Said, words::Provided};
 use crate::volcano::policies::Policies;
 
-/// Turns a LatticeJob.
+/// Converts a LatticeJob.
 pub(crate) fn job(root: &Fields<'_>, context: &Context) -> Vec<Object> {
     let log = root.log();
     let Some(metadata) = metadata::read(root, true) else {

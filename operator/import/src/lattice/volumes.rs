@@ -12,7 +12,7 @@ const SHM: &str = "/dev/shm";
 pub(super) fn read(container: &Fields<'_>, group: &mut TaskGroup) {
     for (key, volume) in container.object_entries("volumes") {
         let Some(path) = volume.text("mountPath").or_else(|| {
-            // Where it is the key there is no field to read.
+            // If the key is the path, the field is absent.
             key.starts_with('/').then(|| key.clone())
         }) else {
             let message = "is required: say where it is mounted";

@@ -1,4 +1,4 @@
-//! The main container, as fields of a task group; and those beside it.
+//! Imports the main container as fields of a task group, and the containers beside it.
 
 use serde_json::{Value, json};
 use trellis_api::job::{ContainerPort, Framework, PullPolicy, TaskGroup};

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use crate::fields::Fields;
 
-/// A piece, which may be taken apart without forgetting where it stood.
+/// A part of a document that remembers the path of each value.
 #[derive(Clone, Debug)]
 pub(crate) struct Kept {
     origin: String,
@@ -85,7 +85,7 @@ impl Kept {
         &self.origin
     }
 
-    /// Puts a field into a mapping, in the place of what there is.
+    /// Puts a field into a mapping, replacing the old value.
     pub(crate) fn put(&mut self, key: &str, value: Self) {
         if let Node::Map(entries) = &mut self.node {
             entries.retain(|(known, _)| known != key);
@@ -130,8 +130,8 @@ impl Kept {
         }
     }
 
-    /// Removes what stands at a path such as `spec.volumes[1]`, or the nearest thing around it
-    /// that is there. None: that is all of it.
+    /// Removes the value at a path such as `spec.volumes[1]`, or the nearest enclosing value that
+    /// exists. None: the whole part would go.
     pub(crate) fn remove(&mut self, path: &str) -> Option<Self> {
         let (at, rest) = self.step(path)?;
         let is_whole = rest.is_empty() || rest == ".name";

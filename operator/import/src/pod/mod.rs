@@ -47,7 +47,7 @@ impl Hints<'_> {
     }
 }
 
-/// A value of a pod that is the whole job's here, and where it stood.
+/// A pod's value that belongs to the whole job in Trellis, with its path.
 #[derive(Clone, Debug)]
 pub(crate) struct Said<T> {
     pub(crate) value: T,
@@ -166,7 +166,7 @@ fn of_spec(spec: &Fields<'_>, hints: &Hints<'_>, pods: &mut Pods, kept: &mut Kep
         Some(Said { value, path })
     };
     let account = said("serviceAccountName");
-    // The old name of the same field, which the API server writes too.
+    // The deprecated alias of the field, which the API server writes too.
     let old = said("serviceAccount");
     if account
         .as_ref()

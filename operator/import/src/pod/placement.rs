@@ -35,7 +35,7 @@ pub(super) fn read(spec: &Fields<'_>, group: &mut TaskGroup, kept: &mut Kept) {
     }
 }
 
-/// Kubernetes' type, if it says all that is written.
+/// Kubernetes' type, if it holds all fields of the value.
 fn same(value: &Value) -> Option<NodeAffinity> {
     let read: NodeAffinity = serde_json::from_value(value.clone()).ok()?;
     let written = serde_json::to_value(&read).ok()?;

@@ -184,7 +184,7 @@ impl Amounts {
         })
     }
 
-    /// The same, with what the options say where it names none.
+    /// Fills unset amounts from the options.
     fn or_options(self, options: &Options, container: &Fields<'_>, unnamed: Unnamed) -> Self {
         let (cpu, memory) = (options.cpu.as_ref(), options.memory.as_ref());
         Self {
@@ -238,7 +238,7 @@ impl Amounts {
         group.resources.limits = own.chain(devices).collect();
     }
 
-    /// The same as the limits of a container beside the main one.
+    /// The amounts as limits of a container beside the main one.
     fn limits(self, container: &Fields<'_>) -> Option<Value> {
         let mut limits = Map::new();
         limits.insert("cpu".to_owned(), json!(self.cpu?));

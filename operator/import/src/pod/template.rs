@@ -12,7 +12,7 @@ use crate::log::Log;
 /// The template without the fields that Trellis refuses there, which are noted. None: nothing is
 /// left.
 pub(crate) fn checked(mut kept: Kept, framework: Framework, log: &Log) -> Option<PodTemplate> {
-    // Each turn removes something, so there are no more of them than fields.
+    // Each iteration removes a part, so the loop ends.
     while let Some(template) = of(&kept) {
         let Some(violation) = first(&template, &kept, framework) else {
             return Some(template);
@@ -29,7 +29,7 @@ pub(crate) fn checked(mut kept: Kept, framework: Framework, log: &Log) -> Option
     None
 }
 
-/// None of nothing, or of what can be none: that has been told.
+/// None if nothing is left, or if the rest is no template, which has been noted.
 fn of(kept: &Kept) -> Option<PodTemplate> {
     let says_something = |part: &Kept| {
         let fields = ["metadata", "spec"].into_iter().filter_map(|f| part.get(f));

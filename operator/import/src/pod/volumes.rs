@@ -75,7 +75,7 @@ pub(super) fn read(
             }
         }
     }
-    // Mounts of volumes that are not there: the template's check tells of them.
+    // Mounts of missing volumes are kept, and the template's validation reports them.
     for other in &mounts {
         let name = word(other.value(), "name").unwrap_or_default();
         if !known.contains(name) {
@@ -92,7 +92,7 @@ pub(super) fn read(
     found
 }
 
-/// A volume and its mounts have been read: only what they say was looked for.
+/// Marks a volume and its mounts as read.
 fn take(volume: &Fields<'_>, mounts: &[&Fields<'_>]) {
     volume.take();
     mounts.iter().for_each(|mount| mount.take());
@@ -179,7 +179,7 @@ fn source(volume: &Value) -> Option<Source> {
     }
 }
 
-/// True if each mount has a short form that is the same.
+/// True if the short form expresses every mount exactly.
 fn is_short(source: &Source, mounts: &[&Fields<'_>]) -> bool {
     // In the short form each mount of an emptyDir is a volume of its own.
     let once = !matches!(source, Source::EmptyDir(_)) || mounts.len() == 1;

@@ -1,4 +1,4 @@
-//! Commands that find the other pods by themselves, with what another system has set or written.
+//! Commands that find the other pods themselves, by variables or files of another system.
 
 use trellis_api::job::{EnvVar, Framework, TaskGroup};
 use trellis_api::rules;
@@ -7,7 +7,7 @@ use super::Hints;
 use super::env::reads;
 use crate::fields::Fields;
 
-/// Options of torchrun that Trellis sets by `PET_*`; what stands on the command line counts more.
+/// Options of torchrun that Trellis sets by `PET_*`. The command line takes precedence.
 const TORCHRUN: [&str; 10] = [
     "--nnodes",
     "--node_rank",

@@ -1,7 +1,7 @@
 //! Volcano: its Job and its Queue.
 //!
-//! Fields and what they mean: volcano-sh/apis, `batch/v1alpha1/job.go` and
-//! `scheduling/v1beta1/types.go`; plugins: `pkg/controllers/job/plugins` of volcano-sh/volcano.
+//! Sources of the fields: volcano-sh/apis, `batch/v1alpha1/job.go` and
+//! `scheduling/v1beta1/types.go`; for plugins, `pkg/controllers/job/plugins` of volcano-sh/volcano.
 
 mod plugins;
 pub(crate) mod policies;
@@ -24,7 +24,7 @@ use policies::Policies;
 
 pub(crate) use queue::queue;
 
-/// Turns a Job.
+/// Converts a Job.
 pub(crate) fn job(root: &Fields<'_>, context: &Context) -> Vec<Object> {
     let Some(metadata) = metadata::read(root, true) else {
         return Vec::new();

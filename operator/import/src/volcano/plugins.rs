@@ -1,4 +1,4 @@
-//! Plugins of a Job: what they inject, Trellis' frameworks do.
+//! Plugins of a Job. Trellis' frameworks inject the same variables and files.
 
 use trellis_api::job::{Framework, Role};
 

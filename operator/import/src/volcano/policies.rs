@@ -1,8 +1,9 @@
-//! Lifecycle policies of a Job, as they are read: of those of one owner the first that matches
-//! counts, and a task's go before the job's.
+//! Lifecycle policies of a Job. The first matching policy of an owner counts, and a task's policies
+//! come before the job's.
 //!
-//! Events and actions: volcano-sh/apis, `bus/v1alpha1`; the order: `applyPolicies` of
-//! `pkg/controllers/job/job_controller_util.go`. LatticeJobs have the same.
+//! Source of events and actions: volcano-sh/apis, `bus/v1alpha1`. Source of the order:
+//! `applyPolicies` of `pkg/controllers/job/job_controller_util.go`. LatticeJobs have the same
+//! policies.
 
 use std::collections::BTreeSet;
 

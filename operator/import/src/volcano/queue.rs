@@ -20,7 +20,7 @@ use crate::object::Object;
 /// Volcano's root queue, the parent of queues that name none.
 const ROOT: &str = "root";
 
-/// Turns a Queue.
+/// Converts a Queue.
 pub(crate) fn queue(root: &Fields<'_>, _: &Context) -> Vec<Object> {
     let Some(metadata) = metadata::read(root, false) else {
         return Vec::new();
@@ -129,7 +129,7 @@ fn quotas(fields: &Fields<'_>) -> Vec<ResourceGroup> {
         let (name, amount) = (*name, |of: &BTreeMap<String, (Quantity, String)>| {
             of.get(*name).map(|(amount, _)| amount.clone())
         });
-        // Where nothing is deserved, what may be held at most is all that the queue is known for.
+        // Without `deserved`, the queue's capability is its nominal quota.
         let has_deserved = !deserved.is_empty();
         let nominal = match (amount(&deserved), amount(&most)) {
             (Some(deserved), _) => deserved,

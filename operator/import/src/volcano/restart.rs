@@ -16,8 +16,8 @@ const TAKEN: &str = "PodDisrupted";
 /// Reasons for which Volcano's pods are deleted too.
 const GONE: [&str; 2] = ["NodeLost", "Preempted"];
 
-/// A rule for all failures of some groups. One that ends the job is of failures alone; else what
-/// the cluster does to the group restarts as much.
+/// A rule for all failures of some groups. A rule that ends the job covers only the pods' own
+/// failures; other rules also cover evictions.
 pub(crate) fn of_failures(groups: Vec<String>, scope: RestartScope) -> RestartRule {
     let reasons: &[&str] = match scope {
         RestartScope::Never => &FAILED,
@@ -35,7 +35,7 @@ fn rule(reasons: &[&str], groups: Vec<String>, action: RestartAction) -> Restart
     }
 }
 
-/// Puts what the policies say into the job.
+/// Sets the job's restart scope and rules from the policies.
 pub(super) fn settle(mut policies: Policies, draft: &mut Draft, log: &Log) {
     let evicted = policies.evicted.iter().find(|e| e.task.is_none());
     let evicted = evicted.map(|evicted| evicted.scope);
@@ -69,8 +69,8 @@ pub(super) fn settle(mut policies: Policies, draft: &mut Draft, log: &Log) {
     }
 }
 
-/// The scope of the job, and what failures restart where that is another thing. `Never` ends a
-/// job by what the cluster does as well, so that it is written where evictions end it too.
+/// The restart scope of the job, and rules for failures that restart another scope. The scope
+/// `Never` also ends a job after evictions, so it is set only if evictions end the job too.
 fn fallback(
     failed: Option<RestartScope>,
     evicted: Option<RestartScope>,
@@ -85,7 +85,8 @@ fn fallback(
     }
 }
 
-/// True if something restarts the gang as an exception: a rule says that by the scope alone.
+/// True if a policy restarts the gang as an exception, which a rule can express only through the
+/// scope.
 fn wants_gang(policies: &Policies) -> bool {
     let mut rules = policies.rules.iter();
     let mut evicted = policies.evicted.iter();
@@ -93,7 +94,7 @@ fn wants_gang(policies: &Policies) -> bool {
         || evicted.any(|evicted| evicted.scope == RestartScope::Gang)
 }
 
-/// Evictions restart what the scope says, unless a rule says otherwise.
+/// Rules for evictions whose restart scope differs from the job's, or from a later rule's.
 fn evictions(policies: &Policies, scope: RestartScope, by_scope: bool) -> Vec<RestartRule> {
     let mut all = policies.evicted.iter();
     let of_job = all.any(|evicted| evicted.task.is_none() && evicted.scope != scope);
