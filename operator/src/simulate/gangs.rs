@@ -1,7 +1,7 @@
-//! A made-up workload: gangs that come, run and go. The recorded ones have either
-//! no ends (openb) or no priorities and one queue a pool (Helios).
+//! A generated workload: gangs that arrive, run and end. The recorded workloads have either no ends
+//! (openb) or no priorities and one queue per pool (Helios).
 //!
-//! Drawn with integers alone, so that every machine draws the same.
+//! It is drawn with integers alone, so that every machine draws the same.
 
 use std::time::Duration;
 

@@ -64,13 +64,13 @@ impl Jobs {
         table.has("num_chips")
     }
 
-    /// Jobs with `job_id,user,tenant,submit_time,num_chips,num_nodes,duration_s`
-    /// and, if there is one, `walltime_limit_s`, what the user says of the
-    /// duration. `tenant` is the pool; `submit_time` is in microseconds. A job is a
-    /// gang of `num_nodes` pods that share its GPUs equally. Other columns are ignored.
+    /// Reads jobs with `job_id,user,tenant,submit_time,num_chips,num_nodes,duration_s` and,
+    /// optionally, `walltime_limit_s`, the user's estimate of the duration. `tenant` is the pool;
+    /// `submit_time` is in microseconds. A job is a gang of `num_nodes` pods that share its GPUs
+    /// equally. Other columns are ignored.
     ///
     /// # Errors
-    /// A column is missing, what stands in it means nothing, or a pool is not there.
+    /// A column is missing, a value is invalid, or a pool does not exist.
     pub fn read(table: &Table, pools: &[Pool]) -> Result<Self, HeliosError> {
         table.require(&COLUMNS)?;
         let names: BTreeSet<&str> = pools.iter().map(|p| p.name.as_str()).collect();

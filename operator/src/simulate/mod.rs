@@ -1,7 +1,6 @@
-//! Workloads, recorded, made up or written by hand, decided by the engine that
-//! the operator runs.
+//! Simulates recorded, generated or hand-written workloads with the operator's scheduling engine.
 //!
-//! Pure: what a simulation answers is a function of the files' bytes and the seed.
+//! Pure: the result depends only on the files' bytes and the seed.
 
 mod gangs;
 mod helios;

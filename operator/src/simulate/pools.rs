@@ -22,10 +22,10 @@ pub struct Pool {
     pub gpus: i64,
 }
 
-/// Pools from `NAME=NODESxGPUS`, several with commas between.
+/// Reads pools from `NAME=NODESxGPUS`, separated by commas.
 ///
 /// # Errors
-/// What is wrong with which, and how it is written.
+/// Names the invalid pool and the format.
 pub fn parse(text: &str) -> Result<Vec<Pool>, String> {
     let mut pools: Vec<Pool> = Vec::new();
     for part in text.split(',') {

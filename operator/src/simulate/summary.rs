@@ -21,12 +21,12 @@ pub struct Summary {
     pub p99_wait_seconds: Option<f64>,
     /// From submission to end.
     pub mean_completion_seconds: Option<f64>,
-    /// Devices that came with the jobs, in percent of those that there are.
+    /// GPUs that the jobs asked for, in percent of all GPUs.
     pub arrived_gpu_percent: Option<f64>,
-    /// Devices that are held, in percent of those that there are: the mean over
-    /// time; at the end where nothing ever ends.
+    /// GPUs in use, in percent of all GPUs: the mean over time, or the value at the end if no job
+    /// ends.
     pub allocated_gpu_percent: f64,
-    /// Devices that were free beside held ones on their node: the mean over time.
+    /// Free GPUs on partly used nodes: the mean over time.
     pub stranded_gpus: Option<f64>,
     /// Number of preemptions.
     pub preemptions: usize,

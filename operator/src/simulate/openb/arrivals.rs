@@ -3,10 +3,9 @@
 use super::read::{Pod, Trace};
 use crate::simulate::random::Random;
 
-/// All pods in random order; then, as long as they ask for less than `load`
-/// times what there is of GPUs, random ones once more, and as long as they ask
-/// for more, random ones less. The generator is ours: the paper's seeds give
-/// other orders of the same kind.
+/// All pods in random order. Random pods are added again while the pods ask for fewer GPUs than
+/// `load` times the capacity, and removed while they ask for more. The generator differs from the
+/// paper's, so its seeds give other orders of the same kind.
 pub(super) fn arrivals(trace: &Trace, load: f64, seed: u64) -> Vec<&Pod> {
     let mut random = Random::new(seed);
     let mut pods: Vec<&Pod> = trace.pods.iter().collect();

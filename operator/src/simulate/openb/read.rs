@@ -50,13 +50,13 @@ impl Trace {
         table.has("num_gpu")
     }
 
-    /// Nodes with `sn,cpu_milli,memory_mib,gpu,model`; pods with
-    /// `name,cpu_milli,memory_mib,num_gpu,gpu_milli` and, if there is one, the
-    /// column `gpu_spec`: GPU models, separated by `|`. Other columns are ignored.
+    /// Reads nodes with `sn,cpu_milli,memory_mib,gpu,model`, and pods with
+    /// `name,cpu_milli,memory_mib,num_gpu,gpu_milli` and, optionally, `gpu_spec`: GPU models,
+    /// separated by `|`. Other columns are ignored.
     ///
     /// # Errors
     ///
-    /// A column is missing, or what stands in it means nothing.
+    /// A column is missing, or a value is invalid.
     pub fn read(nodes: &Table, pods: &Table) -> Result<Self, TableError> {
         nodes.require(&["sn", "cpu_milli", "memory_mib", "gpu", "model"])?;
         pods.require(&["name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli"])?;

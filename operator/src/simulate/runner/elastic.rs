@@ -40,7 +40,7 @@ pub(super) struct Surplus {
 }
 
 impl Surplus {
-    /// None of these pods has a place.
+    /// Surplus pods, all without a place.
     pub(super) fn of(pods: Vec<SurplusPod>) -> Self {
         Self {
             pods,
@@ -68,7 +68,7 @@ pub(super) fn job_of(id: &GangId) -> Option<GangId> {
 }
 
 impl Runner<'_, '_> {
-    /// Lets the engine seek places for the surplus pods of a job that has its place.
+    /// Submits the surplus pods of a placed job to the engine.
     pub(super) fn seek_surplus(&mut self, id: &GangId) {
         let Some(job) = self.jobs.get(id) else { return };
         if !matches!(job.stage, Stage::Placed { .. }) || job.surplus.pods.is_empty() {
@@ -133,7 +133,7 @@ impl Runner<'_, '_> {
         nodes.find_map(|node| self.engine.domain_labels(&level.name, node))
     }
 
-    /// A surplus pod has its place.
+    /// Places a surplus pod.
     pub(super) fn place_surplus(&mut self, job: &GangId, id: &GangId, placement: &Placement) {
         let Some(state) = self.jobs.get_mut(job) else {
             return;
@@ -211,7 +211,8 @@ impl Runner<'_, '_> {
         self.report(Event::Shrunk, job, None, format!("{pod}: {why}"));
     }
 
-    /// A surplus pod holds nothing any more. It comes again as `seat` says; None: at once.
+    /// Frees the place of a surplus pod, which then has the state `seat`. None: it is pending again
+    /// at once.
     pub(super) fn vacate(&mut self, job: &GangId, id: &GangId, seat: Option<Seat>) {
         let Some(state) = self.jobs.get_mut(job) else {
             return;
@@ -247,7 +248,7 @@ impl Runner<'_, '_> {
         self.is_unsettled = true;
     }
 
-    /// All surplus pods of a job go: its gang has lost its place.
+    /// Withdraws all surplus pods of a job whose gang has lost its place.
     pub(super) fn withdraw_surplus(&mut self, job: &GangId) {
         let Some(state) = self.jobs.get(job) else {
             return;

@@ -163,7 +163,7 @@ fn names(names: &BTreeSet<String>) -> String {
     }
 }
 
-/// Adds what is otherwise than expected.
+/// Adds the differences from the expectation.
 fn judge(
     jobs: Option<&ExpectedJobs>,
     word: &str,

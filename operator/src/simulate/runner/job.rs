@@ -21,12 +21,12 @@ pub(super) enum Stage {
     Placed {
         since: Time,
     },
-    /// It has been told to stop, and will wait again.
+    /// It is stopping, and will be pending again.
     Leaving,
     Ended,
 }
 
-/// How it stands with a pod of a placed gang that does not run.
+/// State of a pod of a placed gang that does not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rank {
     /// It restarts on its node.
@@ -55,7 +55,7 @@ pub(super) struct SimulatedJob {
     pub(super) was_preempted: bool,
     pub(super) surplus: Surplus,
     pub(super) restart: Restart,
-    /// Pods of the gang that do not run though it has its place.
+    /// Pods of the placed gang that do not run.
     pub(super) ranks: BTreeMap<PodKey, Rank>,
     /// Restarts that count against `restart.limit`.
     pub(super) failures: u32,
@@ -64,7 +64,7 @@ pub(super) struct SimulatedJob {
 }
 
 impl SimulatedJob {
-    /// How long it holds a place that it gets, if nothing comes between. None: for ever.
+    /// Time that the job keeps its place if it is not preempted. None: for ever.
     pub(super) fn holds_for(&self) -> Option<Duration> {
         earlier(self.runtime, self.limit)
     }
@@ -84,7 +84,7 @@ impl SimulatedJob {
         asked.is_some_and(|asked| asked.required_level() == Some(level))
     }
 
-    /// Since when it has its place.
+    /// Time of placement.
     pub(super) fn since(&self) -> Option<Time> {
         match self.stage {
             Stage::Placed { since } => Some(since),
@@ -108,7 +108,7 @@ pub(super) fn gpus(gang: &Gang) -> i64 {
     all.fold(0, i64::saturating_add)
 }
 
-/// GPUs that a place takes of each node.
+/// GPUs of a placement, by node.
 pub(super) fn held(gang: &Gang, placement: &Placement) -> Vec<(NodeName, i64)> {
     let groups = gang.groups.iter().flat_map(|group| {
         let each = meter::gpus(&group.request);

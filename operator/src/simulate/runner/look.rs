@@ -1,4 +1,4 @@
-//! How jobs and their pods stand, for expectations.
+//! States of jobs and their pods, for expectations.
 
 use std::collections::BTreeSet;
 

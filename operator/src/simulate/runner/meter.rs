@@ -22,7 +22,7 @@ struct Use {
 }
 
 impl Use {
-    /// Free GPUs beside held ones: of use to no gang of whole nodes.
+    /// Free GPUs on a partly used node, which a gang of whole nodes cannot use.
     fn stranded(self) -> i64 {
         if self.held > 0 {
             self.has.saturating_sub(self.held).max(0)
@@ -32,8 +32,7 @@ impl Use {
     }
 }
 
-/// GPUs by node and what became of them since the meter began. Sums of GPU
-/// milliseconds.
+/// GPUs by node, and sums of their use since the meter began, in GPU milliseconds.
 #[derive(Debug, Default)]
 pub(super) struct Meter {
     nodes: BTreeMap<NodeName, Use>,
@@ -112,12 +111,12 @@ impl Meter {
         self.now.is_some()
     }
 
-    /// A node has so many.
+    /// Sets the number of GPUs of a node.
     pub(super) fn set_node(&mut self, node: &NodeName, has: i64) {
         self.change(node, |of| of.has = has);
     }
 
-    /// A node that is there is in this domain.
+    /// Puts an existing node into a domain.
     pub(super) fn set_domain(&mut self, node: &NodeName, domain: &str) {
         let of = self.nodes.get(node).copied().unwrap_or_default();
         self.domains.change(node, of, Use::default());
@@ -129,7 +128,7 @@ impl Meter {
         self.domains.change(node, Use::default(), of);
     }
 
-    /// True if a gang of so many GPUs fills a whole domain.
+    /// True if a gang of this many GPUs fills a whole domain.
     pub(super) fn is_size_of_domain(&self, gpus: i64) -> bool {
         let largest = self.domains.domains.values().map(|(gpus, _)| *gpus).max();
         largest.is_some_and(|largest| gpus > 0 && gpus == largest)
@@ -151,7 +150,7 @@ impl Meter {
         }
     }
 
-    /// So many more of a node are held; fewer where negative.
+    /// Adds to the GPUs in use on a node; negative values free GPUs.
     pub(super) fn hold(&mut self, node: &NodeName, gpus: i64) {
         if gpus != 0 {
             self.change(node, |of| of.held = of.held.saturating_add(gpus));
@@ -171,8 +170,8 @@ impl Meter {
         self.stranded = moved(self.stranded, before.stranded(), now.stranded());
     }
 
-    /// GPUs held, in percent of those that there are: the mean over time, or as
-    /// it is now where no time has gone by.
+    /// GPUs in use, in percent of all GPUs: the mean over time, or the current value if no time has
+    /// passed.
     pub(super) fn held_percent(&self) -> f64 {
         if self.sums.has > 0 {
             100.0 * self.sums.held as f64 / self.sums.has as f64
@@ -183,8 +182,8 @@ impl Meter {
         }
     }
 
-    /// GPUs that were free beside held ones on their node: the mean over time, or
-    /// as it is now.
+    /// Free GPUs on partly used nodes: the mean over time, or the current value if no time has
+    /// passed.
     pub(super) fn stranded(&self) -> f64 {
         if self.sums.millis > 0 {
             self.sums.stranded as f64 / self.sums.millis as f64

@@ -1,9 +1,8 @@
-//! Virtual time: jobs come, are placed by the engine that the operator runs, end
-//! after their real runtime and are gone. Pure, and the same every time.
+//! Runs a simulation in virtual time: jobs arrive, the operator's engine places them, and they end
+//! after their real runtime. Pure and reproducible.
 //!
-//! Pods are not shown to the engine one by one: it assumes those of a gang that
-//! it has placed, which holds what they would hold, and gives it back when the
-//! gang is released or deleted.
+//! The engine does not see single pods. It assumes the pods of each gang that it has placed: their
+//! resources are in use until the gang is released or deleted.
 
 mod agenda;
 mod elastic;
@@ -80,7 +79,7 @@ pub fn run(script: Script, options: Options, tell: &mut Tell<'_>) -> Summary {
     runner.sum_up()
 }
 
-/// When so much time has gone by, to the millisecond after.
+/// The time after a duration, rounded up to the millisecond.
 fn after(time: Time, duration: Duration) -> Time {
     time.plus(duration.saturating_add(Duration::from_nanos(999_999)))
 }
@@ -409,7 +408,7 @@ impl Runner<'_, '_> {
         self.withdraw_surplus(id);
     }
 
-    /// Tells what happens to surplus pods, with their place if they have one.
+    /// Reports an event of surplus pods, with their placement if they have one.
     fn report(
         &mut self,
         event: Event,

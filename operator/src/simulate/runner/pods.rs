@@ -19,7 +19,7 @@ use super::{Runner, after};
 
 /// How long the place of a gang that starts again is kept for it.
 const KEPT_FOR: Duration = Duration::from_secs(120);
-/// Pause before a pod beside the gang comes again.
+/// Back-off of a pod outside the gang.
 const BESIDE_BACKOFF: Duration = Duration::from_secs(60);
 /// Least pause of a restart that counts against no limit.
 const UNCOUNTED_BACKOFF: i64 = 10;
@@ -202,7 +202,7 @@ impl Runner<'_, '_> {
         Some(Duration::from_secs(u64::try_from(seconds).unwrap_or(0)))
     }
 
-    /// The gang starts again: its place is kept for it, but for cordoned nodes.
+    /// Restarts the gang: its place is kept, except on cordoned nodes.
     fn restart_gang(&mut self, id: &GangId, back: Time, why: String) {
         let cordoned = self.nodes.iter().filter(|(_, node)| node.unschedulable);
         let cordoned: Vec<NodeName> = cordoned.map(|(name, _)| name.clone()).collect();

@@ -1,4 +1,4 @@
-//! One line of what happened.
+//! Records of events, one line each.
 
 use std::cmp::Ordering;
 

@@ -12,8 +12,7 @@ use trellis_scheduler::{
 
 use super::expect::Expect;
 
-/// Everything that happens from outside, in order of time; what happens at one
-/// time, in the order in which it was added.
+/// All changes that a simulation applies, by time, then in the order in which they were added.
 #[derive(Clone, Debug, Default)]
 pub struct Script {
     changes: Vec<(Time, Change)>,
@@ -155,7 +154,7 @@ impl PodChange {
 }
 
 impl Job {
-    /// How long it holds a place that it gets, if nothing comes between. None: for ever.
+    /// Time that the job keeps its place if it is not preempted. None: for ever.
     #[must_use]
     pub fn holds_for(&self) -> Option<Duration> {
         earlier(self.runtime, self.limit)

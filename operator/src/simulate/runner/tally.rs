@@ -84,7 +84,8 @@ impl Tally {
         }
     }
 
-    /// It has ended, so long after it came, `runtime` of which it took by itself.
+    /// Counts a job that has ended. `completion`: time since submission; `runtime`: its own part of
+    /// that.
     pub(super) fn ended(&mut self, gpus: i64, completion: Duration, runtime: Duration) {
         let completion = completion.as_secs_f64();
         self.completions += completion;
@@ -94,7 +95,7 @@ impl Tally {
         class.ended = class.ended.saturating_add(1);
     }
 
-    /// Writes down what there is.
+    /// Writes the counts into the summary.
     pub(super) fn sum_up(&self, summary: &mut Summary) {
         let mut waits = self.waits.clone();
         waits.sort_by(f64::total_cmp);
@@ -120,7 +121,7 @@ fn mean(sum: f64, count: usize) -> Option<f64> {
     (count > 0).then(|| sum / count as f64)
 }
 
-/// The smallest that so many in a hundred do not exceed (nearest rank).
+/// The percentile by nearest rank.
 fn percentile(sorted: &[f64], percent: usize) -> Option<f64> {
     let rank = sorted.len().saturating_mul(percent).div_ceil(100);
     sorted.get(rank.saturating_sub(1)).copied()

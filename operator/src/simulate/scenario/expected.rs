@@ -45,7 +45,7 @@ pub enum JobList {
 #[derive(Deserialize, Serialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct JobCount {
-    /// Exactly so many.
+    /// Exact number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exactly: Option<usize>,
     /// Least number.

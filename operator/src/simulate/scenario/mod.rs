@@ -1,4 +1,4 @@
-//! Scenarios: a cluster and what happens to it, written by hand.
+//! Scenarios: a cluster and its events, written by hand.
 
 mod expected;
 mod span;
@@ -17,10 +17,10 @@ use trellis_scheduler::TaintEffect;
 /// `apiVersion` and `kind` of a scenario.
 pub const KIND: (&str, &str) = ("trellis.dev/v1alpha1", "Scenario");
 
-/// The most nodes that one pattern stands for.
+/// Most nodes of one pattern.
 const MOST_NODES: u32 = 100_000;
 
-/// A cluster and what happens to it.
+/// A cluster and its events.
 #[derive(Deserialize, Serialize, Validate, Clone, Debug)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]

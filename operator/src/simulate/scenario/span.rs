@@ -46,7 +46,7 @@ fn read(text: &str) -> Option<Duration> {
     Some(sum)
 }
 
-/// So many times that many milliseconds, rounded to one.
+/// The product in milliseconds, rounded to one.
 fn times(number: &str, millis: u32) -> Option<Duration> {
     let number: f64 = number.parse().ok()?;
     let millis = (number * f64::from(millis)).round();
