@@ -1,4 +1,4 @@
-//! docs/policies.md names the rules that there are.
+//! docs/policies.md names every rule.
 
 use trellis_policies::Rule;
 

@@ -1,4 +1,4 @@
-//! How much: what quota policies say of a job, the recount, and the meter.
+//! Verdicts of quota policies, the recount, and the meter.
 
 use std::collections::BTreeMap;
 
@@ -155,7 +155,7 @@ fn below_each_other(parents: &BTreeMap<String, String>) -> BTreeMap<String, Queu
         .collect()
 }
 
-/// Half of what is nominal in the whole tree, for all jobs of it together.
+/// Half of the nominal quota of the whole tree, for all of its jobs together.
 #[test]
 fn a_part_of_a_queue_with_others_below_it_is_of_all_that_is_nominal_there() {
     let gpu = "nvidia.com/gpu";
@@ -398,7 +398,7 @@ fn a_meter_counts_what_is_held_and_forgets_what_is_out_of_the_window() {
     assert_eq!(meter.burnt(), i128::from(88 * HOUR));
     meter.advance(1000 * HOUR);
     assert_eq!(meter.burnt(), 0);
-    // A clock that goes back burns nothing, and gives nothing back.
+    // A clock that goes back changes no usage.
     meter.hold(8, 900 * HOUR);
     meter.advance(950 * HOUR);
     assert_eq!(meter.burnt(), 0);

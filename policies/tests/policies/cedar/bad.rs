@@ -188,8 +188,8 @@ fn bombs_are_refused_before_they_are_parsed() {
     }
 }
 
-/// The deepest and longest that pass the bounds, on the same small stack: each
-/// is taken, or refused in words.
+/// The deepest and longest policies within the bounds, on the same small stack: each is accepted or
+/// refused with a message.
 #[test]
 fn what_is_within_the_bounds_is_looked_at() {
     let within = |body: &str| format!("permit(principal, action, resource) when {{ {body} }};");

@@ -59,7 +59,7 @@ fn text() -> impl Strategy<Value = String> {
     proptest::collection::vec(policy(), 1..4).prop_map(|all| all.join("\n"))
 }
 
-/// Text that is no policy, or not wholly.
+/// Text that is partly or entirely no policy.
 fn junk() -> impl Strategy<Value = String> {
     prop_oneof![
         4 => text(),

@@ -1,4 +1,4 @@
-//! docs/policies.md: its examples are good, and its words are those that are said.
+//! Examples and messages in docs/policies.md are correct.
 
 use trellis_api::document::split;
 use trellis_api::{ClusterJobPolicy, JobPolicy};
@@ -50,7 +50,7 @@ fn what_is_quoted_is_what_is_said() {
     }
 }
 
-/// The ways that the page recommends do what it says.
+/// The policies that the page recommends do what it says.
 #[test]
 fn what_is_easily_got_wrong() {
     use trellis_api::job::{NetworkPort, Protocol};

@@ -1,4 +1,4 @@
-//! Deny decides; Warn and Audit only say what they would.
+//! Deny policies decide; Warn and Audit policies only report what they would deny.
 
 use trellis_api::Enforcement;
 use trellis_policies::cedar::{Beside, Verdict};

@@ -197,7 +197,7 @@ fn the_last_good_version_stays() {
     assert!(!decide(&second, "ops", &ask).allows());
     assert_eq!(second.hash(), first.hash());
 
-    // Broken in another way: still the same good one.
+    // With a different error the same last valid version stays.
     let (third, verdicts) = loader.load(Some(&second), vec![cluster("x", "permit(")]);
     assert_eq!(verdicts[0].state, ObjectState::Degraded);
     assert_eq!(third.hash(), first.hash());

@@ -40,7 +40,7 @@ fn what_is_no_policy_is_refused_with_its_place() {
     assert!(refused(&"(".repeat(60_000)).contains("nested deeper"));
 }
 
-/// The formatter takes a comma before a bracket away, and what stands behind it.
+/// The formatter drops a comma before a bracket, and a comment behind it.
 #[test]
 fn a_comment_that_would_be_lost_is_shown() {
     let said =
@@ -180,7 +180,7 @@ proptest! {
                 }
             }
             Err(problems) => {
-                // Comments may stand where the formatter would lose them; nothing else may.
+                // The formatter may refuse a text only because of a comment that it would lose.
                 prop_assert!(comments(&text) > 0, "{text}\n{problems:?}");
             }
         }

@@ -77,7 +77,7 @@ fn every_kind_of_request_is_of_the_schema() {
     assert_eq!(seen.len(), Action::ALL.len());
 }
 
-/// The hint names the request exactly: it allows this and nothing beside it.
+/// The hint names the request exactly: a permit written from it allows this request only.
 #[test]
 fn the_missing_permit_is_the_one_that_allows_it() {
     let nothing = set(vec![]);

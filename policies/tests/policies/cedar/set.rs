@@ -1,4 +1,4 @@
-//! Several objects together: names of policies, the hash, the same objects again.
+//! Several objects together: ids of policies, the hash, and reloading.
 
 use serde_json::json;
 use trellis_api::Enforcement;
@@ -155,7 +155,7 @@ fn an_object_that_does_not_decode_is_no_object_that_is_gone() {
     assert_eq!(verdicts[1].state, ObjectState::Degraded);
     assert!(verdicts[1].problems[0].to_string().contains("no field"));
     assert_eq!(before.hash(), after.hash());
-    // Where there is none, nothing is allowed where it may reach.
+    // Without a last valid version nothing is allowed where the object may reach.
     let objects = |namespace| vec![cluster("all", ALLOW_ALL), unreadable(namespace, "new")];
     let (everywhere, verdicts) = loader.load(None, objects(None));
     assert_eq!(verdicts[1].state, ObjectState::Invalid);
