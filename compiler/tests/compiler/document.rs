@@ -1,4 +1,4 @@
-//! docs/pods.md and docs/frameworks say what pods get: it is compared with pods.
+//! The pods that docs/pods.md and docs/frameworks describe match compiled pods.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Ranks, and what torchrun reads.
+//! Ranks and torchrun's variables.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::support::{
     PLACEMENT, compiled, env, first_pod, found, job, one_group, resolved, value_of,
 };
 
-/// A group of one line, with what is given.
+/// A task group on one line, with the fields in `rest`.
 fn group(name: &str, rest: &str) -> String {
     format!(
         "- {{name: {name}, image: busybox, resources: {{limits: {{cpu: 1, memory: 1Gi}}}}, {rest}}}\n"

@@ -1,5 +1,5 @@
-//! MPI: hosts, the key, and the scripts, which are run here with ssh and sshd that write
-//! down what they are asked.
+//! MPI: hosts, the key and the scripts. The scripts run with fake ssh and sshd programs that record
+//! their arguments.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -191,7 +191,7 @@ fn what_is_made_with_the_job_is_not_waited_for() {
     assert_eq!(needs, [("ConfigMap", "other"), ("Secret", "s")]);
 }
 
-/// The scripts of a job, with its paths below a folder, and programs beside them.
+/// The scripts of a job, with their paths below a folder, and fake programs.
 struct Shell {
     folder: tempfile::TempDir,
 }

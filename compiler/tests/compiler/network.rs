@@ -1,4 +1,4 @@
-//! The NetworkPolicy: closed, but for what is asked.
+//! The NetworkPolicy: closed except for the requested peers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The pods: what is set, what cannot be changed, what is never set.
+//! Fields of pods: defaults, fixed values, and fields that are never set.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

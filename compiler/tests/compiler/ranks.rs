@@ -43,7 +43,7 @@ fn groups() -> impl Strategy<Value = Vec<Group>> {
     ]);
     let group = (role, 1..4_u32, 0..3_u32).prop_map(|(role, replicas, gpus)| Group {
         role,
-        // Where a role is for one pod, so that more of what is drawn is valid.
+        // These roles allow one pod only, so that more of the generated jobs are valid.
         replicas: match role {
             "Launcher" | "Coordinator" => 1,
             _ => replicas,
@@ -119,7 +119,7 @@ proptest! {
             let group = compiled.job().spec().leader_group().unwrap();
             prop_assert_eq!(leader, &format!("j-{group}-0"));
         }
-        // Some of what is drawn must be.
+        // Some of the generated jobs must be valid.
         let plain = groups.iter().all(|g| g.role == "Worker");
         prop_assert!(!plain || valid.len() >= 5);
     }

@@ -57,7 +57,7 @@ pub fn compiled(job: TrainingJob) -> CompiledJob {
     compiled_at(job, 1)
 }
 
-/// The same at that stage of the job, from 1.
+/// Compiles a job at that stage, from 1.
 pub fn compiled_at(job: TrainingJob, stage: u32) -> CompiledJob {
     let job = resolved(job);
     let surroundings = Surroundings::resolve(job.job(), found(&BTreeMap::new())).unwrap();

@@ -1,4 +1,4 @@
-//! Pod templates, of jobs and of profiles: what lies below the short fields.
+//! Pod templates of jobs and profiles, below the short fields.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ fn profile(spec: Value) -> Arc<Profile> {
     Arc::new(Profile::new(valid))
 }
 
-/// A job of one group with these fields beside the least.
+/// A minimal job of one group, with these fields added.
 fn with(group: Value) -> TrainingJob {
     let mut whole = job(
         "taskGroups: [{name: w, image: 'a:1', resources: {limits: {cpu: 2, memory: 1Gi, ephemeral-storage: 1Gi}}}]",
@@ -94,7 +94,7 @@ fn the_short_field_wins_then_the_template_then_the_profile() {
     assert_eq!(main(&pod).env.as_ref().unwrap()[0].name, "TRELLIS_JOB");
 }
 
-/// A variable is a value or a source: half of each is no variable.
+/// A variable is a value or a source; a merge of both would be invalid.
 #[test]
 fn what_is_one_thing_or_another_is_replaced_as_a_whole() {
     let below = json!({"podTemplate": {"spec": {
@@ -256,7 +256,7 @@ fn a_pod_requests_what_the_kubelet_admits() {
         (json!([]), json!([init("i", "3", false)]), "3"),
         (json!([side("a", "2")]), json!([init("i", "3", false)]), "4"),
         (json!([]), json!([init("s", "1", true)]), "3"),
-        // A sidecar counts beside what starts after it, and not before.
+        // A sidecar counts with the containers that start after it.
         (
             json!([]),
             json!([init("s", "1", true), init("i", "3", false)]),
