@@ -1,4 +1,4 @@
-//! Words that are one of a few, and fields that say the same.
+//! Fields with a fixed set of values, and fields that express the same.
 
 use serde_json::json;
 

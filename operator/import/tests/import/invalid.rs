@@ -192,7 +192,7 @@ fn main_container_with_gpus_may_leave_amounts_to_a_profile_or_queue() {
     let object = serde_json::to_value(&imported[0].objects[0]).unwrap();
     let group = &object["spec"]["taskGroups"][0];
     assert_eq!((&group["gpus"], group.get("resources")), (&8.into(), None));
-    // An option still says it for all.
+    // An option still sets the amount for all containers.
     let options = Options {
         cpu: Some(Quantity::new("2")),
         ..Options::default()
@@ -201,7 +201,7 @@ fn main_container_with_gpus_may_leave_amounts_to_a_profile_or_queue() {
     let object = serde_json::to_value(&imported[0].objects[0]).unwrap();
     let resources = &object["spec"]["taskGroups"][0]["resources"];
     assert_eq!(*resources, serde_json::json!({"limits": {"cpu": "2"}}));
-    // A container beside it has no GPUs, and a task of none has no amount for each.
+    // A sidecar has no GPUs, so an amount for each GPU does not help.
     let beside = format!("{gpus}, initContainers: [{{name: s, image: 'i:1'}}]");
     let said = refused(&containers(&beside));
     assert_eq!(said.len(), 2, "{said:?}");

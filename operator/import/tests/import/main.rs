@@ -64,7 +64,7 @@ fn object(text: &str) -> Value {
     serde_json::to_value(object).unwrap()
 }
 
-/// Paths of the notes, with what they say.
+/// The notes, with their paths.
 fn notes(text: &str) -> Vec<String> {
     let imported = of(text);
     let all = imported.iter().flat_map(|one| &one.notes);

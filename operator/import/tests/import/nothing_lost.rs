@@ -49,7 +49,7 @@ fn places(value: &Value, pointer: &str, path: &str, found: &mut Vec<(String, Str
     }
 }
 
-/// The documents of an input, one of them with something else at a place.
+/// Imports the documents of an input after changing one value.
 fn with(values: &[Value], at: usize, pointer: &str, change: impl Fn(&mut Value)) -> Vec<Imported> {
     let changed = values.iter().enumerate().map(|(index, value)| {
         let mut value = value.clone();
@@ -118,7 +118,7 @@ fn an_unknown_field_anywhere_is_told_with_its_path() {
                 let told = one.notes.iter().filter(|note| !note.value.is_empty());
                 let told = told.map(|note| note.path.as_str());
                 let told = told.chain(one.problems.iter().map(|p| p.field.as_str()));
-                // As a whole, where nothing of what it stands in is carried over.
+                // The mark may be noted as a part of an enclosing field that is left out whole.
                 let is_told = told.into_iter().any(|told| {
                     !told.is_empty()
                         && wanted

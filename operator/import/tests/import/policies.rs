@@ -1,4 +1,4 @@
-//! Lifecycle policies of Volcano, and what failures do by them.
+//! Lifecycle policies of Volcano, and the resulting restart settings.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! WorkloadPriorityClasses, and the order of what is printed.
+//! WorkloadPriorityClasses, and the order of the output.
 
 use trellis_api::document;
 use trellis_import::yaml;

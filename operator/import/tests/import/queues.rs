@@ -153,7 +153,7 @@ fn a_parent_of_another_system_is_told() {
     assert!(told[0].contains("another system's document"), "{told:?}");
 }
 
-/// `kubectl apply` drops what it applied before and no longer finds.
+/// `kubectl apply` removes fields that it applied before and that are missing now.
 #[test]
 fn what_applying_drops_changes_or_adds_of_an_existing_queue_is_told() {
     let existing = "apiVersion: trellis.dev/v1alpha1\nkind: TrainingQueue\nmetadata: {name: vision}\nspec: {parentName: research, defaultFor: {}, weight: 2}\n";

@@ -1,4 +1,4 @@
-//! Single rules of what becomes of a field.
+//! Rules for single fields.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ const CONTAINER: &str = "name: c, image: 'i:1', resources: {limits: {cpu: 1, mem
 /// A policy on failed pods, so that its absence causes no note.
 const FAILED: &str = "  policies: [{event: PodFailed, action: RestartJob}]\n";
 
-/// A Job of Volcano with these fields and tasks, each of a name and what stands beside it.
+/// A Job of Volcano with these fields and tasks: each task is a name and more fields.
 fn volcano(fields: &str, tasks: &[(&str, &str)]) -> String {
     let failed = if fields.contains("policies:") {
         ""
@@ -228,7 +228,7 @@ fn who_is_waited_for_stands_first() {
     assert_eq!(names, ["a", "b", "c"]);
     assert_eq!(group(&object, 2)["dependsOn"], json!([{"group": "b"}]));
     assert!(notes(&text)[0].contains("in another order, a, b, c"));
-    // A circle is no order.
+    // Cyclic dependencies give no order.
     let text = volcano(
         "",
         &[
