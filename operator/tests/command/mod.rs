@@ -1,4 +1,4 @@
-//! A program, run as a user runs it, without any cluster. For the tests beside.
+//! Runs a program as a user does, without a cluster.
 
 use std::io::Write;
 use std::path::Path;

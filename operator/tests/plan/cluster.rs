@@ -32,7 +32,7 @@ fn pod(name: &str, node: &str, gpus: u32, phase: &str, job: Option<&str>) -> Str
     )
 }
 
-/// A gang of `count` pods of 8 GPUs that has its place on gpu-00 and following.
+/// A gang of `count` pods of 8 GPUs that is placed on gpu-00 and the following nodes.
 fn placed(job: &str, queue: &str, count: u32) -> String {
     let runs: Vec<_> = (0..count)
         .map(|i| format!("{{group: worker, node: gpu-0{i}, count: 1}}"))
@@ -301,7 +301,7 @@ fn all_forms_in_which_kubectl_writes_are_read() {
     ] {
         let run = plan_with(&["--nodes", "-", "-f", "job.yaml"], &nodes);
         assert_eq!(run.golden(), expected.golden(), "{nodes}");
-        // Nodes beside the job are as good.
+        // Nodes in the jobs' file work the same way.
         let run = plan_with(&["-f", "-", "-f", "job.yaml"], &nodes);
         assert_eq!(run.golden(), expected.golden(), "{nodes}");
     }
@@ -314,7 +314,7 @@ fn a_dump_may_hold_more_than_a_plan_looks_at() {
         beside(other, &["job.yaml"]).golden(),
         beside("", &["job.yaml"]).golden()
     );
-    // Beside a job it may be a slip: it is named.
+    // Next to a job the object may be a mistake, so a note names it.
     let input = format!("{}{other}", file("job.yaml"));
     let run = plan_with(&["--nodes", "nodes.yaml", "-f", "-"], &input);
     assert_eq!(
@@ -338,7 +338,7 @@ fn an_object_of_another_system_is_named_with_the_way_to_turn_it() {
     let dump = beside(foreign, &["job.yaml"]);
     let both = [note("<stdin>", flavor), note("<stdin>", job)].concat();
     assert_eq!((dump.code, dump.err), (0, both));
-    // The importer turns no Job that Kueue does not queue.
+    // The importer refuses Jobs that Kueue does not queue.
     let input = format!("{}{foreign}", file("job.yaml"));
     let run = plan_with(&["--nodes", "nodes.yaml", "-f", "-"], &input);
     let all = [

@@ -35,7 +35,7 @@ fn where_every_example_goes() {
     }
 }
 
-/// Its queues are the only ones then, so that it is none of those that are planned together.
+/// This example's queues must be the only ones, so it is not planned together with the rest.
 #[test]
 fn where_the_job_of_a_queue_tree_goes() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/queues");

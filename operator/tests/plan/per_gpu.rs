@@ -1,4 +1,4 @@
-//! Jobs that name only GPUs, with what profiles and queues of the files state for each.
+//! Jobs that request only GPUs, with the amounts per GPU from profiles and queues.
 
 use serde_json::Value;
 

@@ -93,7 +93,7 @@ fn as_a_plugin_of_kubectl_it_names_itself_so() {
     assert!(plain.out.contains("Usage: trellis plan "), "{}", plain.out);
 }
 
-/// Faults of the command line itself name what they are about, once.
+/// Errors of the command line name the argument once.
 #[test]
 fn what_cannot_be_read_or_written_is_named_once() {
     let trellis = |arguments: &[&str]| run(Path::new(env!("CARGO_BIN_EXE_trellis")), arguments, "");

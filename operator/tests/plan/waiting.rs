@@ -2,7 +2,7 @@
 
 use super::{Run, file, plan_with};
 
-/// Plans `job.yaml`, changed, beside what else is there.
+/// Plans a changed `job.yaml` with other objects.
 fn with(change: impl Fn(String) -> String, objects: &str) -> Run {
     let input = format!("{}---\n{objects}", change(file("job.yaml")));
     plan_with(&["--nodes", "nodes.yaml", "-f", "-"], &input)
@@ -79,7 +79,7 @@ fn a_queue_that_does_not_select_the_namespace() {
     assert_eq!((run.code, run.err.as_str()), (0, ""));
 }
 
-/// Where files hold none there are those of a fresh install; else these alone.
+/// Without policies in the files, those of a fresh install decide; otherwise only the files'.
 #[test]
 fn policies_of_files_decide() {
     let policy = |kind: &str, meta: &str, cedar: &str| {

@@ -34,7 +34,7 @@ spec:
 const NOBODY: &str = "note: policies or quota policies depend on the user who submits a job: \
                       assumed unknown; name the user with --as\n";
 
-/// Plans `job.yaml` beside other objects.
+/// Plans `job.yaml` with other objects.
 fn with(objects: &str, more: &[&str]) -> Run {
     let input = format!("{}{objects}", file("job.yaml"));
     plan_with(

@@ -1,4 +1,4 @@
-//! docs/policies.md shows what is really printed.
+//! docs/policies.md shows the real output.
 
 use super::{input, policy_in, root};
 
@@ -25,7 +25,7 @@ fn the_file_of_tests_is_the_one_that_is_run() {
     assert!(text.contains(&super::file("tests.yaml")));
 }
 
-/// The job of docs/secrets.md may do what it does by the policy beside it, and not without.
+/// The policy in docs/secrets.md is enough for the page's job, and the job needs it.
 #[test]
 fn the_policy_of_secrets_is_for_the_job_of_secrets() {
     let text = std::fs::read_to_string(root().join("docs/secrets.md")).unwrap();

@@ -111,7 +111,7 @@ fn what_rules_deny_and_what_is_not_there() {
     );
 }
 
-/// A plan of the same files says the same.
+/// `trellis plan` decides the same from the same files.
 #[test]
 fn a_plan_says_the_same() {
     let nodes = input().join("../../plan/input/nodes.yaml");
@@ -138,8 +138,7 @@ fn a_plan_says_the_same() {
     );
 }
 
-/// Labels of a namespace that is in no file are taken for none: said where anything goes
-/// by them.
+/// A namespace that is in no file counts as without labels, and a note says so if labels matter.
 #[test]
 fn a_namespace_that_is_in_no_file_is_noted() {
     let queue = "---\napiVersion: trellis.dev/v1alpha1\nkind: TrainingQueue\nmetadata: {name: q}\nspec: {namespaceSelector: {matchLabels: {trellis.dev/team: vision}}, defaultFor: {}}\n";

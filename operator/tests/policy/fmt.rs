@@ -9,7 +9,7 @@ fn fmt(folder: &Path, arguments: &[&str]) -> Run {
     policy_in(folder, &[&["fmt"], arguments].concat(), "")
 }
 
-/// As people write it, with much that is none of the formatter's business.
+/// A hand-written file with much that the formatter must not touch.
 const MESSY: &str = "# A policy.\n\napiVersion:   trellis.dev/v1alpha1\nkind: ClusterJobPolicy # of the cluster\nmetadata: {name: \"a\" }\nspec:\n    cedar: |-   # the text\n          // Why.\n          permit(principal,action,resource)when{context.gpus>8};\n\n\n          @id(\"b\") forbid(principal,action,resource) when { principal.name == \"x\" };\n\n    tests: [ ]\n---\n# Another document.\napiVersion: v1\nkind: Namespace\nmetadata: {name:   a}\n";
 const FORMATTED: &str = "# A policy.\n\napiVersion:   trellis.dev/v1alpha1\nkind: ClusterJobPolicy # of the cluster\nmetadata: {name: \"a\" }\nspec:\n    cedar: |-   # the text\n          // Why.\n          permit (principal, action, resource)\n          when { context.gpus > 8 };\n\n          @id(\"b\")\n          forbid (principal, action, resource)\n          when { principal.name == \"x\" };\n\n    tests: [ ]\n---\n# Another document.\napiVersion: v1\nkind: Namespace\nmetadata: {name:   a}\n";
 

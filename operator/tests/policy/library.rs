@@ -25,7 +25,7 @@ fn the_library_is_formatted() {
     assert_eq!((run.code, run.out.as_str()), (0, ""), "{}", run.err);
 }
 
-/// Beside the starter set each keeps out what it is about, and lets the rest pass.
+/// With the starter set, each policy of the library denies its own case and nothing else.
 #[test]
 fn the_library_goes_with_the_starter_set() {
     let starter = "charts/trellis/files/policies.yaml";
@@ -37,7 +37,7 @@ fn the_library_goes_with_the_starter_set() {
     assert_eq!(run.code, 0, "{}{}", run.out, run.err);
 }
 
-/// The repository of docs/gitops permits what a fresh install does.
+/// The repository of docs/gitops permits the same as a fresh install.
 #[test]
 fn the_platform_s_repository_begins_with_the_starter_set() {
     let read = |path: &str| std::fs::read_to_string(root().join(path)).unwrap();

@@ -48,7 +48,7 @@ fn policy(arguments: &[&str]) -> Run {
     policy_in(&input(), arguments, "")
 }
 
-/// Its exit status and standard output; what it says on standard error is not awaited.
+/// Exit status and standard output of a run without messages on standard error.
 fn quiet(run: &Run) -> (i32, &str) {
     assert_eq!(run.err, "");
     (run.code, &run.out)

@@ -68,7 +68,8 @@ fn that_nothing_permits_is_told_where_nothing_forbids() {
     assert_eq!(of("decision: Abstain").code, 0);
 }
 
-/// A forbid that holds is no abstention, in the object's own tests and in those of a file.
+/// A request that a policy forbids or permits does not count as Abstain, in an object or a test
+/// file.
 #[test]
 fn request_that_is_forbidden_or_permitted_is_not_left_to_other_policies() {
     for effect in ["forbid", "permit"] {
@@ -202,7 +203,7 @@ fn results_for_continuous_integration() {
     assert!(run.err.contains("no-such-folder/junit.xml"), "{}", run.err);
 }
 
-/// Warn and Audit policies deny nothing, and are tested all the same.
+/// Warn and Audit policies deny nothing, and can be tested all the same.
 #[test]
 fn what_would_be_denied_is_expected() {
     let tests = "

@@ -1,4 +1,4 @@
-//! Decisions between jobs and queues, each as a scenario that says what it expects.
+//! Decisions between jobs and queues, each as a scenario with expectations.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! Surplus pods, pods that fail, leave or finish, and what is expected of pods.
+//! Surplus pods; pods that fail, leave or finish; and expectations on pods.
 
 use super::{job, scenario, simulate_text, told};
 

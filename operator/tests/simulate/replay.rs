@@ -1,4 +1,4 @@
-//! `trellis replay` of what an engine wrote down.
+//! `trellis replay` of an engine's recording.
 
 use serde_json::{Value, json};
 use trellis_scheduler::{

@@ -63,7 +63,7 @@ fn lines_are_exactly_as_documented() {
         ("preemptions", json!(0)),
         ("expects_held", json!(true)),
         ("expects", json!([{"t": 3.0, "held": true, "reason": ""}])),
-        // The same bytes every time.
+        // The output must be the same bytes each time.
         ("wall_seconds", json!(null)),
     ] {
         assert_eq!(last[key], value, "{key}");
@@ -187,7 +187,7 @@ fn what_policy_denies_is_refused() {
     assert_eq!(run.code, 0);
 }
 
-/// Objects in the files, beside or without a scenario: there from the beginning.
+/// Objects in the files exist from the beginning, with or without a scenario.
 #[test]
 fn objects_of_files_are_there_at_the_beginning() {
     let objects = "apiVersion: v1
@@ -389,7 +389,7 @@ fn gpu_hours_are_burnt_and_come_back() {
     assert_eq!(run.code, 1);
 }
 
-/// Refused while there is no room in a limit is not merely to wait.
+/// A job that is Refused while a limit has no room is not merely pending.
 #[test]
 fn a_limit_that_denies_refuses_for_as_long_as_it_has_no_room() {
     let events = format!(
