@@ -1,5 +1,5 @@
-//! Admission policies of a test: the pods that are created in a namespace are refused, or changed,
-//! by rules in CEL. Whoever has the namespace to itself has its policies to itself.
+//! Admission policies of a test: CEL rules that refuse or change pods created in a namespace. A
+//! policy applies to one namespace, so it affects only the test that owns this namespace.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ const PROBE: &str = "trellis-e2e-probe";
 /// The age at which a new policy acts on every request, and the operator believes stamps.
 const IN_FORCE_AFTER: Duration = Duration::from_secs(12);
 
-/// What is done to a pod.
+/// The effect of a policy on a pod.
 #[derive(Clone, Copy)]
 enum Act {
     Refuse,

@@ -1,4 +1,4 @@
-//! What is still to be done when a value of a test is dropped.
+//! Cleanup that runs when a value of a test is dropped.
 
 use std::thread;
 

@@ -29,7 +29,7 @@ pub const NAME: &str = "trellis-webhook";
 /// How long it may take until the API server asks it.
 const ASKED: Duration = Duration::from_secs(60);
 
-/// What happens to requests that it does not answer.
+/// The webhook's failure policy: what happens to requests that the operator does not answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unanswered {
     /// They pass, as the chart has it.
@@ -100,7 +100,7 @@ pub async fn is_asked(control_plane: &ControlPlane) -> Result<()> {
     .await
 }
 
-/// What is sent.
+/// The body of a request.
 pub type Body = UnsyncBoxBody<Bytes, std::io::Error>;
 
 /// A body that says how long it is.
@@ -118,7 +118,7 @@ pub fn pieces(pieces: impl Stream<Item = Vec<u8>> + Send + 'static) -> Body {
 
 type Connector = hyper_rustls::HttpsConnector<HttpConnector>;
 
-/// One who asks it as the API server does, by whom its configuration trusts.
+/// A client that calls the webhook as the API server does, with the CA bundle of its configuration.
 #[derive(Clone, Debug)]
 pub struct Caller {
     client: legacy::Client<Connector, Body>,
@@ -126,10 +126,10 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// Who trusts whom the API server trusts now, and asks on that port.
+    /// A client that trusts the configuration's current CA bundle and connects to that port.
     ///
     /// # Errors
-    /// If the API server has not been told whom to trust.
+    /// If the configuration has no CA bundle yet.
     pub async fn new(control_plane: &ControlPlane, port: u16) -> Result<Self> {
         let api: Api<ValidatingWebhookConfiguration> = Api::all(control_plane.client());
         let configuration = serde_json::to_value(api.get(NAME).await?)?;
@@ -161,7 +161,7 @@ impl Caller {
         Ok((code, serde_json::from_slice(&text)?))
     }
 
-    /// Whether it says that it is ready: the status of HTTP.
+    /// The HTTP status code of `/readyz`.
     ///
     /// # Errors
     /// If there is no answer.
@@ -196,7 +196,7 @@ fn nothing() -> Body {
     Body::new(Empty::new().map_err(|never| match never {}))
 }
 
-/// What the API server asks when `user` creates that job.
+/// The AdmissionReview that the API server sends when `user` creates that job.
 #[must_use]
 pub fn review(uid: &str, user: &str, namespace: &str, job: &Value) -> Value {
     let mut job = job.clone();

@@ -13,10 +13,10 @@ use crate::operator::Operator;
 use crate::site::Site;
 use crate::wait::eventually;
 
-/// What a server answers to the bearer of a token: the code and the body.
+/// Sends a request with a bearer token, and returns the status code and body of the response.
 ///
 /// # Errors
-/// If it does not answer, or not in UTF-8.
+/// If the server does not answer, or the body is not UTF-8.
 pub async fn ask(server: &str, token: Option<&str>, path: &str) -> Result<(StatusCode, String)> {
     let mut config = Config::new(server.parse()?);
     // Its certificate is one of its own, which no authority has signed.
@@ -30,10 +30,10 @@ pub async fn ask(server: &str, token: Option<&str>, path: &str) -> Result<(Statu
     Ok((code, String::from_utf8(body.to_vec())?))
 }
 
-/// What an operator says of a job that waits, once it says something.
+/// Waits until an operator lists a pending job, and returns the entry.
 ///
 /// # Errors
-/// If it says nothing of it in a while.
+/// If the operator does not list the job in time.
 pub async fn waiting(
     operator: &Operator,
     control_plane: &ControlPlane,

@@ -77,11 +77,11 @@ fn program() -> Option<PathBuf> {
     found
 }
 
-/// What the controller does once it has read all values: it makes the Secret, and says that the
-/// ExternalSecret of that name is ready as it is now.
+/// Does what the controller does after it has read all values: creates the Secret, and reports the
+/// ExternalSecret as ready in its current version.
 ///
 /// # Errors
-/// When there is no such ExternalSecret, or the API server refuses something.
+/// When the ExternalSecret does not exist, or the API server refuses a write.
 pub async fn make(jobs: &Jobs, name: &str) -> Result<()> {
     let objects: Api<ExternalSecret> = jobs.api();
     let object = objects.get(name).await?;
@@ -115,10 +115,10 @@ pub async fn make(jobs: &Jobs, name: &str) -> Result<()> {
     .await
 }
 
-/// What the controller says when a store does not give a value.
+/// Reports what the controller reports when it cannot read a value from a store.
 ///
 /// # Errors
-/// When there is no such ExternalSecret.
+/// When the ExternalSecret does not exist.
 pub async fn fail(jobs: &Jobs, name: &str, why: &str) -> Result<()> {
     say(jobs, name, "False", "SecretSyncedError", why, None).await
 }

@@ -71,11 +71,11 @@ impl Helm {
         self.program.parent().unwrap_or(Path::new("."))
     }
 
-    /// Runs it.
+    /// Runs Helm.
     ///
     /// # Errors
     ///
-    /// When it cannot be started. What it thinks of its arguments is in the output.
+    /// When it cannot be started. A failure of Helm itself is in the output.
     pub fn run(&self, arguments: &[&str]) -> Result<Output> {
         let mut helm = Command::new(&self.program);
         helm.args(arguments).env_remove("KUBECONFIG");

@@ -54,7 +54,7 @@ impl PodHistory {
         Self { seen, watch }
     }
 
-    /// What was seen up to now.
+    /// All pods seen so far.
     #[must_use]
     pub fn seen(&self) -> Seen {
         self.seen

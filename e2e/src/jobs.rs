@@ -1,6 +1,6 @@
-//! TrainingJobs of a test: submitted, waited for, looked at.
+//! TrainingJobs of a test: submit them, wait for them, inspect them.
 //!
-//! What a test expects is asserted here, with what was seen instead: these functions panic.
+//! These functions assert what a test expects. They panic with the observed state.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -302,12 +302,12 @@ impl Jobs {
             .unwrap_or_else(|error| panic!("{error:#}"))
     }
 
-    /// The pods of a gang that is whole: so many, each of the plan that the journal names, each
-    /// with a node and none being deleted.
+    /// The pods of a complete gang: `count` pods of the plan in the journal, each bound to a node,
+    /// none being deleted.
     ///
     /// # Errors
     ///
-    /// What is wrong with it.
+    /// When the gang is not complete, with the reason.
     pub async fn try_whole(&self, name: &str, count: usize) -> Result<Vec<Pod>> {
         let group = self.api::<PodGroup>().get(name).await?;
         let journal = group.status.unwrap_or_default();

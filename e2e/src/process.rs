@@ -11,9 +11,9 @@ use std::{
 use anyhow::{Context as _, Result};
 use rustix::process::{Pid, WaitId, WaitIdOptions, kill_process, waitid};
 
-/// What the reaper runs: it waits for the other end of its stdin to close, which the kernel does
-/// whatever becomes of the parent, then kills the group and removes the folder. It is in a
-/// process group of its own, so that Ctrl-C does not reach it before its work is done.
+/// The script of the reaper. It waits for the other end of its stdin to close, which the kernel
+/// does however the parent ends, then kills the group and removes the folder. The reaper has its
+/// own process group, so that Ctrl-C does not end it before its work is done.
 const REAPER: &str = r#"
 trap '' HUP INT TERM
 read -r _
@@ -71,7 +71,7 @@ impl ProcessGroup {
         &self.folder
     }
 
-    /// Starts `program` in the group. What it prints is appended to `<folder>/logs/<name>.log`.
+    /// Starts `program` in the group. Its output is appended to `<folder>/logs/<name>.log`.
     ///
     /// # Errors
     ///
@@ -127,7 +127,7 @@ pub struct Process {
     log: PathBuf,
 }
 
-/// What can be sent to a process.
+/// Signals for a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Signal {
     /// SIGSTOP: frozen, its connections stay open.
@@ -185,7 +185,7 @@ impl Process {
         Ok(())
     }
 
-    /// What it printed, and what others of its name did before it.
+    /// The output of the process and of all earlier processes with its name.
     ///
     /// # Errors
     ///
@@ -208,7 +208,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Nobody else reaps it: without this a restarted component leaves a zombie.
+        // No other code reaps the child. Without this a restarted component leaves a zombie.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -113,10 +113,10 @@ pub async fn install(control_plane: &ControlPlane, port: u16) -> Result<()> {
     Ok(())
 }
 
-/// What the API server says of the group: whether it can be asked, and why not.
+/// The `Available` condition of the APIService: whether it is true, with its reason and message.
 ///
 /// # Errors
-/// If it says nothing yet.
+/// If the APIService has no such condition yet.
 pub async fn condition(control_plane: &ControlPlane) -> Result<(bool, String)> {
     let api: Api<APIService> = Api::all(control_plane.client());
     let found = api.get(API_SERVICE).await?;
@@ -181,10 +181,10 @@ pub fn direct(
     Ok(Client::try_from(config)?)
 }
 
-/// What is answered: the code and the body.
+/// Sends a request, and returns the status code and body of the response.
 ///
 /// # Errors
-/// If nothing is.
+/// If the server does not answer.
 pub async fn ask(
     client: &Client,
     path: &str,

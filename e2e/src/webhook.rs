@@ -38,10 +38,10 @@ impl std::fmt::Debug for BrokenWebhook {
 }
 
 impl BrokenWebhook {
-    /// Nobody is there.
+    /// A webhook whose port refuses connections.
     ///
     /// # Errors
-    /// If the API server refuses it.
+    /// If the API server refuses the configuration.
     pub async fn down(control_plane: &ControlPlane, namespace: &str) -> Result<Self> {
         // The port is free again as soon as the listener is gone.
         let port = TcpListener::bind("127.0.0.1:0").await?.local_addr()?.port();
@@ -49,10 +49,10 @@ impl BrokenWebhook {
         Self::create(control_plane, namespace, port, listens).await
     }
 
-    /// Somebody is there, and says nothing for as long as a webhook may.
+    /// A webhook that accepts connections and never answers, so that each call times out.
     ///
     /// # Errors
-    /// If the API server refuses it.
+    /// If the API server refuses the configuration.
     pub async fn hanging(control_plane: &ControlPlane, namespace: &str) -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let port = listener.local_addr()?.port();

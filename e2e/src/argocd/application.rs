@@ -20,7 +20,8 @@ pub struct Application {
     name: String,
 }
 
-/// What Argo CD says of an Application at one moment. A word that is not there yet is empty.
+/// The state that Argo CD reports for an Application at one moment. Fields without a value are
+/// empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct State {
     /// Synced, OutOfSync or Unknown.
@@ -33,11 +34,11 @@ pub struct State {
     pub syncs: usize,
     /// Healthy, Progressing, Degraded, Suspended, Missing or Unknown.
     pub health: String,
-    /// Of the last sync: Running, Succeeded, Failed or Error; its commit, and what is said of it.
+    /// The last sync: phase (Running, Succeeded, Failed or Error), commit and message.
     pub operation: (String, String, String),
     /// Sync, health and message of each resource, by `Kind/name`.
     pub resources: BTreeMap<String, (String, String, String)>,
-    /// What the last sync has said of each resource and hook, by `Kind/name`: phase and message.
+    /// Phase and message of each resource and hook in the last sync, by `Kind/name`.
     pub results: BTreeMap<String, (String, String)>,
     /// Warnings and errors, by type.
     pub conditions: BTreeMap<String, String>,
@@ -120,11 +121,11 @@ impl Application {
         Self { api, name }
     }
 
-    /// What is said of it now.
+    /// Reads the current state.
     ///
     /// # Errors
     ///
-    /// When it is not there.
+    /// When the Application does not exist.
     pub async fn state(&self) -> Result<State> {
         Ok(State::of(&self.api.get(&self.name).await?))
     }

@@ -22,7 +22,7 @@ pub(super) const CRDS: [&str; 3] = ["application-crd", "applicationset-crd", "ap
 pub enum Program {
     /// Argo CD, with its manifests beside it.
     ArgoCd,
-    /// What says what kstatus makes of objects.
+    /// A program that prints the kstatus status of objects.
     Kstatus,
 }
 
@@ -69,11 +69,12 @@ impl Program {
         self.folder().is_ok_and(|f| f.join(self.name()).is_file())
     }
 
-    /// Where it is. Of two processes one builds, the other waits.
+    /// The path of the program, built if necessary. A lock lets only one process build; the others
+    /// wait.
     ///
     /// # Errors
     ///
-    /// When it cannot be built: what Go said.
+    /// When the build fails, with the output of Go.
     pub fn find_or_build(self) -> Result<PathBuf> {
         let folder = self.folder()?;
         let program = folder.join(self.name());
@@ -178,7 +179,7 @@ fn copy_files(module: &Path, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What stands against a program on this machine, if something does: one line.
+/// Why this machine cannot run the program, in one line; `None` if it can.
 #[must_use]
 pub fn unable(program: Program) -> Option<String> {
     let name = program.name();

@@ -1,4 +1,4 @@
-//! What Argo CD and Flux make of an object: by their own code, without a cluster.
+//! The status that Argo CD and Flux assign to an object, by their own code and without a cluster.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::Program;
 
-/// What is said of one object.
+/// The status of one object.
 #[derive(Debug, Clone, Deserialize, PartialEq, Eq)]
 pub struct Judgement {
     /// One word.
@@ -20,12 +20,12 @@ pub struct Judgement {
     pub message: String,
 }
 
-/// What Argo CD says of the health of objects by Lua scripts, each for `group/Kind`. `None`:
-/// nothing judges it.
+/// The health that Argo CD computes with Lua scripts, each for a `group/Kind`. `None`: Argo CD has
+/// no health check for the object.
 ///
 /// # Errors
 ///
-/// What Argo CD has against a script.
+/// When Argo CD rejects a script, with its message.
 pub fn health(scripts: &[(String, &Path)], objects: &[Value]) -> Result<Vec<Option<Judgement>>> {
     let mut arguments = vec!["health".to_owned()];
     for (kind, file) in scripts {
@@ -34,11 +34,11 @@ pub fn health(scripts: &[(String, &Path)], objects: &[Value]) -> Result<Vec<Opti
     ask(Program::ArgoCd, &arguments, objects)
 }
 
-/// What kstatus says of objects: Current, InProgress, Failed, ...
+/// The kstatus status of objects: Current, InProgress, Failed, ...
 ///
 /// # Errors
 ///
-/// When it cannot be built, or knows no answer.
+/// When the program cannot be built, or kstatus returns an error.
 pub fn kstatus(objects: &[Value]) -> Result<Vec<Judgement>> {
     ask(Program::Kstatus, &[], objects)
 }

@@ -1,4 +1,4 @@
-//! What Argo CD expects in its namespace: its own manifests, and a project.
+//! The objects that Argo CD expects in its namespace: its own manifests, and a project.
 
 use std::fs;
 use std::path::Path;

@@ -14,11 +14,11 @@ pub struct Repository {
 }
 
 impl Repository {
-    /// A new one, with these files, by path, in its first commit.
+    /// Creates a repository whose first commit has these files, by path.
     ///
     /// # Errors
     ///
-    /// What git says.
+    /// When git fails, with its output.
     pub fn create(files: &[(&str, &str)]) -> Result<Self> {
         let repository = Self {
             folder: tempfile::Builder::new().prefix("trellis-git-").tempdir()?,
@@ -46,12 +46,11 @@ impl Repository {
         format!("file://{}", self.folder.path().display())
     }
 
-    /// Commits these files as they are now, beside those that are there. The new commit's name is
-    /// given back.
+    /// Writes these files, keeps the other files, and commits. Returns the hash of the new commit.
     ///
     /// # Errors
     ///
-    /// What git says.
+    /// When git fails, with its output.
     pub fn commit(&self, files: &[(&str, &str)]) -> Result<String> {
         for (path, content) in files {
             let path = self.folder.path().join(path);
@@ -65,11 +64,11 @@ impl Repository {
         self.git(&["rev-parse", "HEAD"])
     }
 
-    /// Commits that a file is gone.
+    /// Removes a file and commits. Returns the hash of the new commit.
     ///
     /// # Errors
     ///
-    /// What git says.
+    /// When git fails, with its output.
     pub fn remove(&self, path: &str) -> Result<String> {
         self.git(&["rm", "--quiet", path])?;
         self.commit(&[])

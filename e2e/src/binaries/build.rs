@@ -16,7 +16,7 @@ use super::{Program, cache, version::KUBERNETES_VERSION};
 /// How often a build that cannot rewrite its line says that it is still alive.
 const STILL_BUILDING: Duration = Duration::from_secs(30);
 
-/// What a build of one program is.
+/// How to build one program.
 struct Recipe {
     /// The folder with the go.mod.
     module: &'static str,
@@ -79,18 +79,19 @@ pub(super) fn kubernetes_ldflags() -> String {
     flags
 }
 
-/// What Helm 3 takes for the version of Kubernetes where there is no cluster, as it is released: that
-/// of its client.
+/// Sets the Kubernetes version that Helm 3 assumes without a cluster. A released Helm has the
+/// version of its client library.
 fn helm3_ldflags() -> String {
     let package = "helm.sh/helm/v3/pkg/chartutil";
     format!("-s -w -X {package}.k8sVersionMajor=1 -X {package}.k8sVersionMinor=35")
 }
 
-/// Builds `programs` into `folder`. Of two processes one builds, the other waits and finds.
+/// Builds `programs` into `folder`. A lock lets only one process build; the others wait and use the
+/// result.
 ///
 /// # Errors
 ///
-/// When Go is missing, with what to install; when a build fails, with what Go said.
+/// When Go is missing, with what to install; when a build fails, with the output of Go.
 pub(super) fn build(folder: &Path, programs: &[Program]) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("create {}", folder.display()))?;
     let lock = File::create(folder.join("lock"))?;

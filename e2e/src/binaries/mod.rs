@@ -39,19 +39,19 @@ pub enum Program {
     KubeApiserver,
     /// Garbage collection, namespaces, service accounts, node lifecycle.
     KubeControllerManager,
-    /// Who places pods that are not of a gang.
+    /// Binds pods that belong to no gang.
     KubeScheduler,
     /// The command line.
     Kubectl,
-    /// What plays the kubelet of every simulated node.
+    /// Simulates the kubelet of every simulated node.
     Kwok,
-    /// Who installs charts.
+    /// Installs charts.
     Helm,
     /// The same, of the version before.
     Helm3,
-    /// What Prometheus makes of rules.
+    /// Evaluates Prometheus rules, with the packages of Prometheus.
     PrometheusRules,
-    /// Who issues certificates, and tells the API server whom to trust.
+    /// Issues certificates, and injects CA bundles into webhook configurations and APIServices.
     CertManager,
     /// The kubelet of real nodes.
     Kubelet,
@@ -71,7 +71,7 @@ impl Program {
         Self::Kwok,
     ];
 
-    /// What real nodes need beside it.
+    /// The programs that real nodes need in addition.
     pub const REAL_NODES: [Self; 3] = [Self::Kubelet, Self::CoreDns, Self::SimulatedGpus];
 
     /// The file name, the same everywhere.
@@ -151,7 +151,7 @@ fn installed_folders() -> Vec<PathBuf> {
 
 /// The program, if it is installed or has been built.
 fn find(folders: &[PathBuf], program: Program) -> Result<Option<PathBuf>> {
-    // What we built ourselves needs no look at its version, which costs a start of it.
+    // A program that was built here has the right version. Checking it would cost a process start.
     let cached = cache::folder(program)?.join(program.name());
     let installed = find_installed(folders, program);
     Ok(installed.or_else(|| cached.is_file().then_some(cached)))

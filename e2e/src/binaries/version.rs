@@ -7,8 +7,8 @@ use super::Program;
 /// The version of Kubernetes that is built, and that the API server must report.
 pub const KUBERNETES_VERSION: &str = "v1.37.1";
 
-/// Whether the program at `path` says that it is of a version that fits. One that cannot be
-/// run, or says something else, does not fit.
+/// True if the program at `path` reports a suitable version. False if it cannot be run, or reports
+/// anything else.
 pub(super) fn fits(path: &Path, program: Program) -> bool {
     let arguments: &[&str] = match program {
         Program::Kubectl => &["version", "--client"],
@@ -32,10 +32,11 @@ fn says_fitting(said: &str, program: Program) -> bool {
         Program::Etcd => &["etcd Version: 3.6.", "etcd Version: 3.7."],
         Program::Kwok => &["kwok version v0.8.", "kwok version 0.8."],
         Program::Helm => &["v4."],
-        // Of others the version of Kubernetes without a cluster is new enough for the chart.
+        // Later releases assume a Kubernetes version that is new enough for the chart without a
+        // cluster; a test needs one that is not.
         Program::Helm3 => &["v3.20"],
         Program::CoreDns => &["CoreDNS-1.15."],
-        // Of sources of ours: nobody has them installed.
+        // Built from sources in this repository, so no installed version fits.
         Program::CertManager | Program::PrometheusRules | Program::SimulatedGpus => &[],
     };
     said.lines()

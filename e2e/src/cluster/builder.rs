@@ -1,4 +1,4 @@
-//! What nodes to make.
+//! The nodes of a test, and how to create them.
 
 use std::collections::BTreeMap;
 
@@ -233,7 +233,7 @@ impl Nodes {
     }
 }
 
-/// What a node says that nobody gives a heartbeat to.
+/// The Ready condition of a node to which no kubelet sends heartbeats.
 fn ready_condition() -> Value {
     let now = jiff::Timestamp::now()
         .strftime("%Y-%m-%dT%H:%M:%SZ")

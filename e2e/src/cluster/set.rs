@@ -280,7 +280,7 @@ impl Drop for NodeSet {
     }
 }
 
-/// What the controller manager puts on nodes that are not Ready.
+/// Taints that the controller manager sets on nodes that are not Ready.
 const UNREADY: [&str; 2] = [
     "node.kubernetes.io/not-ready",
     "node.kubernetes.io/unreachable",

@@ -27,7 +27,8 @@ impl ControlPlane {
             .expect("a control plane has one kind of configuration, and it started with it")
     }
 
-    /// What [`ControlPlane::client`] is made from, to be changed (timeouts, user agent).
+    /// The configuration of [`ControlPlane::client`], for callers that change it (timeouts, user
+    /// agent).
     pub fn client_config(&self) -> Config {
         self.config(&self.url(), Identity::Admin)
             .expect("an address and a token of our own making")
@@ -97,12 +98,12 @@ impl ControlPlane {
         self.folder().join("kubeconfigs/admin.yaml")
     }
 
-    /// What a shell takes for its `kubectl` to be the one of this control plane's version, and
-    /// for these programs to be there by these names. They go with the control plane.
+    /// A line for a shell that puts the `kubectl` of this control plane's version, and these
+    /// programs under these names, on the PATH. They are removed with the control plane.
     ///
     /// # Errors
     ///
-    /// When the folder cannot be made that they are put into.
+    /// When the folder for them cannot be created.
     pub fn tools(&self, programs: &[(&str, &Path)]) -> Result<String> {
         let folder = self.folder().join("tools");
         std::fs::create_dir_all(&folder)?;
@@ -162,7 +163,7 @@ impl ControlPlane {
     ///
     /// # Errors
     ///
-    /// When it cannot be started. What it thinks of its arguments is in the output.
+    /// When it cannot be started. A failure of kubectl itself is in the output.
     pub async fn kubectl(&self, arguments: &[&str]) -> Result<Output> {
         self.kubectl_with(arguments, "").await
     }

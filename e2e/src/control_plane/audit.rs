@@ -1,4 +1,5 @@
-//! What the operator asks of the API server, written down: `cargo rights` holds its roles to it.
+//! Audit logs of the operator's requests to the API server. `cargo rights` compares its roles with
+//! them.
 
 use std::path::{Path, PathBuf};
 

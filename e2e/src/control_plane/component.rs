@@ -150,7 +150,7 @@ fn controller_manager(
     let kubeconfig = kubeconfig(ports, credentials, Identity::ControllerManager)?;
     let silence = match options.kubelets {
         Kubelets::Kwok | Kubelets::Real => options.node_monitor_grace_period,
-        // Nobody sends a heartbeat, and nobody may miss it.
+        // No kubelet sends heartbeats, so no node may become NotReady for lack of them.
         Kubelets::None => Duration::from_secs(1_000 * 3600),
     };
     let mut all = flags([

@@ -16,7 +16,7 @@ use super::SERVICE;
 use super::front_proxy;
 use super::kubeconfig::KubeconfigWriter;
 
-/// Somebody the API server knows by a token from its start.
+/// A user that the API server knows by a static token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Identity {
     /// The tests themselves: everything.

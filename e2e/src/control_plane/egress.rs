@@ -11,8 +11,8 @@ pub(crate) fn socket(folder: &Path) -> PathBuf {
     folder.join("egress.sock")
 }
 
-/// Flags of an API server that does. Nobody plays kube-proxy there: it takes the addresses that
-/// are behind a Service, and not the Service's own.
+/// Flags of an API server that connects this way. No kube-proxy runs there, so the API server
+/// connects to the endpoints of a Service and not to its cluster IP.
 pub(super) fn flags(folder: &Path) -> Result<Vec<String>> {
     let transport = json!({"uds": {"udsName": socket(folder)}});
     let connection = json!({"proxyProtocol": "HTTPConnect", "transport": transport});

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
-/// What etcd's write-ahead log and a benchmark's worth of data need.
+/// Room for etcd's write-ahead log and the data of a benchmark.
 const ROOM: u64 = 2 << 30;
 
 /// A new folder, on memory where there is enough of it: etcd's writes are then no measure of

@@ -38,7 +38,7 @@ pub(super) fn write(pki: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What the API server is told of them.
+/// The API server's flags for these certificates.
 pub(super) fn flags(file: impl Fn(&str) -> String) -> Vec<String> {
     let path = |name: &str| file(name);
     [

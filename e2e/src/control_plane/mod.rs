@@ -90,7 +90,7 @@ impl ControlPlane {
         let mut attempt = 1;
         loop {
             match Self::start_once(&options, &binaries).await {
-                // Somebody took a port after we had looked.
+                // Another process took a port after it was found free.
                 Err(error)
                     if attempt < ATTEMPTS
                         && format!("{error:#}").contains("address already in use") =>
@@ -171,7 +171,7 @@ impl ControlPlane {
         &self.binaries
     }
 
-    /// What it was started with.
+    /// The options that it was started with.
     pub fn options(&self) -> &Options {
         &self.options
     }
@@ -187,7 +187,7 @@ impl ControlPlane {
         drop(self);
     }
 
-    /// Freezes, thaws or kills one component. What is killed stays dead until
+    /// Freezes, thaws or kills one component. A killed component stays dead until
     /// [`ControlPlane::restart`].
     ///
     /// # Errors

@@ -1,8 +1,8 @@
-//! What a control plane can be started with.
+//! Options of a control plane.
 
 use std::time::Duration;
 
-/// Who keeps nodes alive and runs their pods.
+/// The kubelets that keep nodes alive and run their pods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Kubelets {
     /// kwok: nodes with Lease heartbeats, pods that start, run, end and are removed.
@@ -10,15 +10,15 @@ pub enum Kubelets {
     Kwok,
     /// Kubelets, which [`RealNodes`](crate::real_nodes::RealNodes) bring: no simulated node lives.
     Real,
-    /// Nobody: nodes are Ready for ever without a heartbeat and pods stay Pending. For figures
-    /// of the scheduler alone.
+    /// No kubelets: nodes stay Ready without heartbeats, and pods stay Pending. For benchmarks of
+    /// the scheduler alone.
     None,
 }
 
 /// How to start a [`ControlPlane`](super::ControlPlane). The defaults suit a test.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Who plays the kubelets.
+    /// The kubelets of its nodes.
     pub kubelets: Kubelets,
     /// YAML that is applied before the controller manager starts. CRDs belong here: the garbage
     /// collector looks for new kinds only every 30 s, but knows those that are there first.

@@ -116,7 +116,8 @@ pub async fn shared(program: &Path) -> Result<&'static ControlPlane> {
         let kubeconfig = control_plane
             .service_account_kubeconfig(NAMESPACE, ACCOUNT)
             .await?;
-        // Nobody else is to lead, and a busy machine must not cost it the lease.
+        // No other operator runs that could lead, and a busy machine must not cost this one its
+        // lease.
         let folder = control_plane.folder().join(SNAPSHOTS);
         std::fs::create_dir_all(&folder)?;
         let launch = Launch::named("operator")

@@ -21,7 +21,7 @@ pub struct Launch {
     pub name: String,
     /// `--lease-seconds`.
     pub lease_seconds: u64,
-    /// What else it is told.
+    /// Further command-line arguments.
     pub arguments: Vec<String>,
     /// `NAME=VALUE` of its environment.
     pub variables: Vec<String>,
@@ -221,7 +221,8 @@ impl Operator {
         self.listens("health").await
     }
 
-    /// Whether it says that it is ready, and what it says of its parts. It must tell of its health.
+    /// Reads `/readyz`: whether the operator is ready, and the body of the response. Requires an
+    /// operator that serves health (`--health`).
     ///
     /// # Errors
     /// If there is no answer.
@@ -259,7 +260,7 @@ impl Operator {
         anyhow::bail!("no endpoint: {}", self.last_words())
     }
 
-    /// What it has logged, with that of others of its name before it.
+    /// The log of the operator and of all earlier operators with its name.
     ///
     /// # Errors
     /// If the log cannot be read.
@@ -302,8 +303,9 @@ impl Operator {
 /// If it has ended, or this is no Linux.
 pub fn processor_seconds(process: u32) -> Result<f64> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat"))?;
-    // The name before may have spaces. Of the rest utime and stime are the 12th and 13th, in
-    // hundredths of a second (proc_pid_stat(5), and USER_HZ on every Linux).
+    // The process name may have spaces, so the fields are counted after it. utime and stime are the
+    // 12th and 13th of these, in hundredths of a second (proc_pid_stat(5), and USER_HZ on every
+    // Linux).
     let (_, fields) = stat.rsplit_once(')').context("no name")?;
     let ticks = fields.split_whitespace().skip(11).take(2);
     let ticks: Result<Vec<u64>, _> = ticks.map(str::parse).collect();

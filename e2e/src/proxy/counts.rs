@@ -8,16 +8,16 @@ use std::{
 
 use super::{Request, Verb, request::is_write};
 
-/// What requests are counted by.
+/// The key by which requests are counted.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
     /// The `User-Agent` header.
     pub user_agent: String,
-    /// What they do.
+    /// The verb of the requests.
     pub verb: Verb,
     /// As in [`Request::resource`].
     pub resource: String,
-    /// Whether they are dry runs.
+    /// True for dry runs.
     pub dry_run: bool,
 }
 
@@ -33,7 +33,7 @@ impl From<&Request> for Key {
 }
 
 impl Key {
-    /// Whether these requests change something. See [`Request::is_write`].
+    /// True if these requests are writes. See [`Request::is_write`].
     pub fn is_write(&self) -> bool {
         is_write(self.verb, &self.resource, self.dry_run)
     }
@@ -70,7 +70,7 @@ impl Add for Tally {
     }
 }
 
-/// What has come by a proxy.
+/// Counts of the requests that passed a proxy.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Counts(BTreeMap<Key, Tally>);
 

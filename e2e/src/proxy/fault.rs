@@ -1,11 +1,11 @@
-//! What can happen to a request on its way.
+//! Faults that a proxy injects into requests.
 
 use std::time::Duration;
 
 use http::StatusCode;
 use serde_json::{Value, json};
 
-/// What shall become of a request.
+/// The fault to inject into a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// It goes through.

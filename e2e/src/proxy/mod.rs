@@ -48,7 +48,7 @@ pub struct Proxy {
     _stop: oneshot::Sender<()>,
 }
 
-/// What the connections of a proxy share.
+/// State shared by the connections of a proxy.
 #[derive(Default)]
 struct State {
     counts: RwLock<Counts>,
@@ -208,7 +208,7 @@ impl Proxy {
         set(&self.state.lost_events, Some(Arc::new(loses)));
     }
 
-    /// What has come by since the start or the last [`Proxy::reset_counts`].
+    /// Counts of the requests since the start or the last [`Proxy::reset_counts`].
     pub fn counts(&self) -> Counts {
         self.state
             .counts

@@ -6,7 +6,7 @@ use http::{Method, Uri, header, request::Parts};
 use hyper::body::Bytes;
 use serde_json::Value;
 
-/// What a request does, in the API server's own words, except that server-side apply is told
+/// The verb of a request, as the API server names it, except that server-side apply is distinct
 /// from other patches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[allow(missing_docs)]
@@ -23,7 +23,7 @@ pub enum Verb {
 }
 
 impl Verb {
-    /// Whether it changes anything (unless it is a dry run).
+    /// True for verbs that change objects, unless the request is a dry run.
     pub fn writes(self) -> bool {
         !matches!(self, Self::Get | Self::List | Self::Watch)
     }
@@ -50,7 +50,7 @@ impl fmt::Display for Verb {
 pub struct Request {
     /// The `User-Agent` header.
     pub user_agent: String,
-    /// What it does.
+    /// The verb.
     pub verb: Verb,
     /// Plural, with the group unless that is the core one, and the subresource: `pods`,
     /// `pods/binding`, `podgroups.trellis.dev/status`. The path where it is no resource
@@ -106,18 +106,18 @@ impl Request {
         }
     }
 
-    /// Whether it changes something: a writing verb, not a dry run, and not a question that is
-    /// asked by creating something (`subjectaccessreviews`, `tokenreviews`).
+    /// True if the request changes an object: a writing verb, not a dry run, and not a review that
+    /// is only created to ask a question (`subjectaccessreviews`, `tokenreviews`).
     pub fn is_write(&self) -> bool {
         is_write(self.verb, &self.resource, self.dry_run)
     }
 
-    /// Whether it is about leader election, which goes on whatever is being tested.
+    /// True for leader election, which continues during every test.
     pub fn is_lease(&self) -> bool {
         self.resource == "leases.coordination.k8s.io"
     }
 
-    /// Whether it is about events, of either group.
+    /// True for events of either API group.
     pub fn is_event(&self) -> bool {
         self.resource == "events" || self.resource == "events.events.k8s.io"
     }
@@ -138,7 +138,7 @@ pub(super) fn is_write(verb: Verb, resource: &str, dry_run: bool) -> bool {
     verb.writes() && !dry_run && !asks.iter().any(|group| resource.ends_with(group))
 }
 
-/// Whether the query has `name` with one of `values`.
+/// True if the query sets `name` to one of `values`.
 fn asks(uri: &Uri, name: &str, values: &[&str]) -> bool {
     uri.query().unwrap_or_default().split('&').any(|pair| {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));

@@ -142,7 +142,7 @@ async fn handle(
             let late = http::Request::from_parts(parts, Full::new(body));
             tokio::spawn(async move {
                 if released.changed().await.is_ok() {
-                    // Nobody listens for its answer.
+                    // The client's connection is already cut, so the response is dropped.
                     let _ = client.request(late).await;
                 }
             });

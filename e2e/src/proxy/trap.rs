@@ -47,7 +47,7 @@ enum Stage {
     Disarmed,
 }
 
-/// What a request is to a trap.
+/// The trap's decision about a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Admitted {
     /// One of the k writes, or none that is counted.
@@ -76,8 +76,8 @@ impl Trap {
         (trap, Fired(receiver))
     }
 
-    /// Whether a request may go on; one that comes after the k-th waits here until the callback
-    /// has returned.
+    /// Decides whether a request passes. A request after the k-th write waits here until the
+    /// callback has returned.
     pub(super) async fn admit(&self, request: &Request) -> Admitted {
         if *self.stage.borrow() != Stage::Armed || !request.is_write() || !(self.matches)(request) {
             return Admitted::Pass { counted: false };
@@ -140,7 +140,7 @@ impl Trap {
 pub struct Fired(watch::Receiver<Stage>);
 
 impl Fired {
-    /// Whether the callback has returned.
+    /// True if the callback has returned.
     pub fn now(&self) -> bool {
         *self.0.borrow() == Stage::Fired
     }

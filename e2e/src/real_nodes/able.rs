@@ -1,8 +1,8 @@
-//! Whether this machine can have real nodes.
+//! Checks that this machine can run real nodes.
 
 use std::process::Command;
 
-/// What they are made with, and Debian's package of it.
+/// Programs that build the nodes, with their Debian packages.
 const PROGRAMS: [(&str, &str); 6] = [
     ("apt-get", "apt"),
     ("dpkg-deb", "dpkg"),
@@ -12,13 +12,13 @@ const PROGRAMS: [(&str, &str); 6] = [
     ("unshare", "util-linux"),
 ];
 
-/// Whatever a node does to the machine, tried where nothing of it stays.
+/// The privileged operations of a node, tried in new namespaces so that they leave no trace.
 const TRY: &str = "ip link add name one type bridge && ip link add name two type veth peer name three \
     && mount -t tmpfs none /run && mkdir /run/up /run/work /run/all \
     && mount -t overlay none -o lowerdir=/usr,upperdir=/run/up,workdir=/run/work /run/all";
 
-/// What stands against it, if something does: one line. The first time on a machine this gets
-/// packages, which takes a minute.
+/// Why this machine cannot run real nodes, in one line; `None` if it can. The first call on a
+/// machine downloads packages, which takes a minute.
 #[must_use]
 pub fn unable() -> Option<String> {
     if !rustix::process::geteuid().is_root() {

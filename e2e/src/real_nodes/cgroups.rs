@@ -70,7 +70,7 @@ impl Drop for Cgroups {
     }
 }
 
-/// What stands against cgroups of our own, if something does: one line.
+/// Why this machine cannot create cgroups for nodes, in one line; `None` if it can.
 pub(super) fn unable() -> Option<String> {
     match Cgroups::create() {
         Ok(_) if !hierarchies().is_empty() => None,

@@ -1,4 +1,4 @@
-//! What can happen to a node.
+//! Faults of a node.
 
 use std::{fs, io::ErrorKind};
 
@@ -61,7 +61,7 @@ impl RealNodes {
     /// When the node has no folder.
     pub fn set_unhealthy(&self, node: &str, gpus: &[&str]) -> Result<()> {
         let file = self.folder(node).join(UNHEALTHY);
-        // What is half written is never read.
+        // The rename keeps the device plugin from reading a partial file.
         let partial = file.with_extension("partial");
         fs::write(&partial, gpus.join("\n"))?;
         Ok(fs::rename(partial, file)?)

@@ -62,7 +62,7 @@ impl Image {
     }
 }
 
-/// What stands against it, if something does: one line.
+/// Why the image cannot be made, in one line; `None` if it can.
 pub(super) fn unable() -> Option<String> {
     let error = Image::find_or_make().err()?;
     Some(format!("real nodes need packages of Debian: {error:#}"))

@@ -60,7 +60,7 @@ pub struct RealNodes {
     server: String,
 }
 
-/// What a control plane must be told for real nodes to be on it.
+/// Adds the options that a control plane needs for real nodes.
 #[must_use]
 pub fn options(options: Options) -> Options {
     let mut api_server_flags = options.api_server_flags;
@@ -112,13 +112,13 @@ impl RealNodes {
         Ok(this)
     }
 
-    /// Whether pods have PyTorch.
+    /// True if pods have PyTorch.
     #[must_use]
     pub fn has_pytorch(&self) -> bool {
         self.image.has_pytorch()
     }
 
-    /// Whether pods have JAX, at [`JAX`].
+    /// True if pods have JAX, at [`JAX`].
     #[must_use]
     pub fn has_jax(&self) -> bool {
         self.image.has_jax()
@@ -130,7 +130,7 @@ impl RealNodes {
         self.folder(node).join("static")
     }
 
-    /// Whether a node has begun to run a pod, as its own logs say.
+    /// True if a node has begun to run a pod: its log folder has the pod's logs.
     #[must_use]
     pub fn has_pod(&self, node: &str, namespace: &str, pod: &str) -> bool {
         let begin = format!("{namespace}_{pod}");

@@ -24,7 +24,7 @@ pub(super) const GATEWAY: &str = "10.88.0.1";
 /// Addresses of pods.
 pub(super) const PODS: &str = "10.88.0.0/16";
 
-/// Of 198.18.0.0/15, which is for tests (RFC 2544), each network takes 4 addresses.
+/// Each network takes 4 addresses of 198.18.0.0/15, which is reserved for tests (RFC 2544).
 const FIRST: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 0);
 const SIZE: u32 = 4;
 const COUNT: u32 = (1 << 17) / SIZE;
@@ -37,9 +37,9 @@ const CONNECTED: Duration = Duration::from_secs(5);
 pub(super) struct Network {
     /// Keeps the namespace while no node lives.
     pub(super) holder: Process,
-    /// Of the nodes.
+    /// Address of the nodes.
     pub(super) inner: Ipv4Addr,
-    /// Of this machine, seen from the nodes.
+    /// Address of this machine, as the nodes see it.
     pub(super) outer: Ipv4Addr,
 }
 
@@ -76,7 +76,7 @@ impl Network {
         Ok(this)
     }
 
-    /// What `nsenter` is told to run something in it.
+    /// The argument of `nsenter` that enters this network namespace.
     pub(super) fn enter(&self) -> String {
         format!("--net=/proc/{}/ns/net", self.holder.id())
     }

@@ -14,7 +14,7 @@ use crate::{binaries::Program, control_plane::ControlPlane, process::Process};
 /// The port of the first node's kubelet.
 const FIRST_PORT: usize = 10_250;
 
-/// What a node is to be.
+/// The specification of a node.
 #[derive(Debug, Clone)]
 pub struct RealNode {
     /// Its name.
@@ -141,7 +141,7 @@ impl RealNodes {
             // All nodes share one network.
             "port": FIRST_PORT + self.processes().len(),
             "healthzPort": 0,
-            // Nobody but this machine reaches it.
+            // Only this machine can reach the kubelet.
             "authentication": {"anonymous": {"enabled": true}, "webhook": {"enabled": false}},
             "authorization": {"mode": "AlwaysAllow"},
             "containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock",

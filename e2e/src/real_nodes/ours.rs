@@ -1,5 +1,5 @@
-//! What it takes to run the operator itself in pods: its image on the nodes, the API server where
-//! pods look for it, and who places pods that are of no gang.
+//! Runs the operator itself in pods: its image on the nodes, the API server at the address where
+//! pods expect it, and a scheduler for pods that belong to no gang.
 
 use std::{path::Path, process::Command};
 

@@ -72,7 +72,7 @@ async fn hand_on(mut asks: UnixStream, holder: u32) -> Result<()> {
     Ok(())
 }
 
-/// The address of `CONNECT ADDRESS HTTP/1.1`. What comes after the head is for the pod.
+/// The address of `CONNECT ADDRESS HTTP/1.1`. The bytes after the head are for the pod.
 async fn wanted(asks: &mut UnixStream) -> Result<SocketAddr> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {

@@ -24,11 +24,11 @@ pub(super) fn youngest(is_wanted: impl Fn(&str, &str) -> bool) -> Option<Pid> {
 }
 
 /// Kills, by SIGKILL, the process of a job's pod with `TRELLIS_RANK=rank` whose command line has
-/// `program` in it. Of several the youngest: the one that another has started.
+/// `program` in it. If several match, it kills the youngest: a child of the others.
 ///
 /// # Errors
 ///
-/// When there is none.
+/// When no process matches.
 pub fn kill_rank(job: &str, rank: u32, program: &str) -> Result<()> {
     let wanted = [format!("TRELLIS_JOB={job}"), format!("TRELLIS_RANK={rank}")];
     let found = youngest(|environment, command| {

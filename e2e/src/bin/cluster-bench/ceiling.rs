@@ -1,4 +1,4 @@
-//! What a bare client reaches: the same writes, and nothing else.
+//! The ceiling: the rate at which a bare client makes the same writes as the operator.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -170,8 +170,8 @@ pub(crate) async fn writes_of_a_queue(bench: &Bench, case: Case, at_once: usize)
     Ok(rate)
 }
 
-/// What each write of a gang costs a bare client: milliseconds a write, 16 in
-/// flight, one kind after the other.
+/// Measures the cost of each kind of write for a bare client, in milliseconds per gang: one kind
+/// after the other, 16 writes in flight.
 pub(crate) async fn kinds(bench: &Bench) -> Result<()> {
     let namespace = bench.namespace().await?;
     let mut all = Vec::with_capacity(GANGS);
@@ -191,7 +191,7 @@ pub(crate) async fn kinds(bench: &Bench) -> Result<()> {
     bench.clear(&namespace).await
 }
 
-/// What is written of a gang.
+/// The writes that the operator makes for one gang.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Service,
@@ -223,7 +223,7 @@ impl Kind {
 
 struct Bare {
     client: Client,
-    /// Whoever may write the status of pods.
+    /// A client that may write the status of pods.
     kubelets: Client,
     turns: Semaphore,
     nodes: usize,
@@ -353,7 +353,7 @@ impl Bare {
     }
 }
 
-/// What a kubelet writes of a pod that has done its work.
+/// Writes the status that a kubelet writes when a pod has succeeded.
 pub(crate) async fn end(pods: &Api<Pod>, name: &str) -> kube::Result<()> {
     let status = Patch::Merge(json!({"status": {"phase": "Succeeded"}}));
     pods.patch_status(name, &PatchParams::default(), &status)

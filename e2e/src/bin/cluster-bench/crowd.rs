@@ -23,8 +23,8 @@ use crate::visible;
 /// All of them have their reason by then.
 const TOLD: Duration = Duration::from_secs(900);
 
-/// The first gangs of whole nodes fill the cluster and the others wait; then one
-/// comes that can never fit. What is there is left: to delete it takes minutes.
+/// Submits gangs of whole nodes, so that the first ones fill the cluster and the others wait, and
+/// then one that can never fit. The objects are left in place: deleting them takes minutes.
 pub(crate) async fn measure(bench: &Bench, waiting: usize) -> Result<()> {
     let port = free_port()?;
     visibility::install(&bench.control_plane, port).await?;

@@ -119,8 +119,8 @@ async fn confirm(pods: Api<Pod>) -> Result<()> {
     Ok(())
 }
 
-/// What the operator burns for a look at a large job that runs: nothing of it has changed but
-/// an annotation that means nothing.
+/// Measures the CPU time that the operator spends to reconcile a large running job of which only an
+/// unrelated annotation has changed.
 async fn looks(bench: &Bench, operator: &Operator) -> Result<()> {
     let namespace = bench.namespace().await?;
     let api: Api<TrainingJob> = namespace.api();
@@ -137,9 +137,9 @@ async fn looks(bench: &Bench, operator: &Operator) -> Result<()> {
         Ok(())
     })
     .await?;
-    // What is still to be written is.
+    // Leaves time for the writes that are still pending.
     tokio::time::sleep(Duration::from_secs(4)).await;
-    // What it burns when nobody asks it for anything.
+    // The CPU time of an idle operator, as the baseline.
     let idle = Instant::now();
     let cpu = operator.processor_seconds()?;
     tokio::time::sleep(Duration::from_secs(4)).await;

@@ -1,4 +1,4 @@
-//! What is printed.
+//! Printed rows of results.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ pub(crate) struct Row {
     case: String,
     value: f64,
     unit: &'static str,
-    /// Of the ceiling that was measured in this run.
+    /// The value as a share of the ceiling measured in this run.
     share: Option<f64>,
 }
 

@@ -21,9 +21,9 @@ use crate::row::Row;
 
 /// Requests a second.
 const RATE: u32 = 200;
-/// What is not counted: connections are made, caches are cold.
+/// Warm-up requests, which open connections and fill caches. They are not counted.
 const WARM_UP: u32 = 2 * RATE;
-/// What is counted: half a minute.
+/// Counted requests: half a minute of them.
 const COUNTED: u32 = 30 * RATE;
 /// Policies of one object.
 const IN_ONE: usize = 100;
@@ -80,7 +80,7 @@ pub(crate) async fn measure(bench: &Bench, policies: usize) -> Result<()> {
     let each = cpu * 1e6 / f64::from(WARM_UP + COUNTED);
     bench.print(&Row::new(case("CPU of one"), each, "us"));
 
-    // What is measured after it is measured without it.
+    // The parts of the benchmark that follow run without the webhook.
     let configurations: Api<ValidatingWebhookConfiguration> = Api::all(control_plane.client());
     let params = DeleteParams::default();
     configurations.delete(early::NAME, &params).await?;

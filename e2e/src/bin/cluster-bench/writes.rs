@@ -1,4 +1,4 @@
-//! What the operator writes, counted by a proxy on the way.
+//! The operator's writes, counted by a proxy in front of the API server.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

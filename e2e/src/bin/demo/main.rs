@@ -1,6 +1,6 @@
-//! Trellis in two minutes: a control plane with simulated GPU nodes, the
-//! operator on it, and the examples, step by step. What is not as it says ends
-//! it with an error.
+//! Trellis in two minutes: a control plane with simulated GPU nodes, the operator on it, and the
+//! examples, step by step. The demo fails with an error where a step does not have the result that
+//! it announces.
 
 mod real;
 mod screen;

@@ -1,4 +1,4 @@
-//! What the demo shows: short plain text on standard output.
+//! The output of the demo: short plain text on standard output.
 
 use std::io::Write as _;
 

@@ -1,4 +1,4 @@
-//! What the chart's files grant the operator.
+//! The rights that the chart's files grant the operator.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What tests have used, by the records of their API servers.
+//! The rights that tests have used, from the audit logs of their API servers.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use crate::Right;
 
-/// What is read of a record (`audit.k8s.io/v1` Event).
+/// The fields that are read from an audit log entry (`audit.k8s.io/v1` Event).
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Record {
@@ -38,7 +38,7 @@ struct Status {
     code: u16,
 }
 
-/// What was asked for and not forbidden.
+/// The rights of all requests that were not forbidden.
 pub(super) fn rights(folder: &Path) -> Result<BTreeSet<Right>> {
     let failed = || {
         format!(
