@@ -9,7 +9,7 @@ use trellis_e2e::helm::{Helm, chart};
 use crate::firing;
 use crate::promql::{self, Asked};
 
-/// What Prometheus says itself of where a sample is from.
+/// The label that Prometheus adds to each sample for its target.
 const OF_THE_TARGET: &str = "pod";
 
 /// A metric: its labels, and the words that are said of it.
@@ -62,7 +62,7 @@ fn dashboard() -> Result<Vec<(String, Vec<String>)>> {
     });
     let read = |target: &Value| {
         let expression = target["expr"].as_str().context("no expression")?;
-        // What Grafana puts in.
+        // Grafana replaces this variable with an interval.
         let expression = expression.replace("$__rate_interval", "5m");
         let legend = target["legendFormat"].as_str().unwrap_or_default();
         let labels = legend.split("{{").skip(1);

@@ -1,4 +1,4 @@
-//! Whether the API server asks the operators: as admission webhook, and as an API group.
+//! Checks that the API server calls the operators, as an admission webhook and as an API group.
 
 use std::fs;
 use std::path::PathBuf;
@@ -20,11 +20,12 @@ use crate::nodes::job;
 
 /// How long who looks for a gap pauses.
 const OFTEN: Duration = Duration::from_millis(100);
-/// How long a busy machine may keep both from answering. Who is taken for somebody else is so until
-/// all pods show what is renewed, or for good.
+/// The longest gap in the responses that a busy machine may cause. A certificate that clients do
+/// not trust causes a longer one: it lasts until all pods serve the renewed certificate, or for
+/// ever.
 const SILENCE: Duration = Duration::from_secs(45);
 
-/// That it asks them as both.
+/// Checks that the API server calls the operators in both roles.
 pub(crate) async fn is_asked(control_plane: &ControlPlane) -> Result<()> {
     let client = control_plane.client();
     judges(&client).await?;
@@ -63,7 +64,7 @@ async fn answers(client: &Client) -> Result<()> {
     Ok(())
 }
 
-/// Somebody who asks for both again and again, while certificates change.
+/// A client that uses both roles again and again while certificates change.
 pub(crate) struct Watch {
     log: PathBuf,
     /// How much the API server had said before.
@@ -111,7 +112,7 @@ impl Drop for Watch {
     }
 }
 
-/// What came of asking.
+/// The result of these requests.
 struct Asked {
     /// How often both were answered.
     answered: u32,

@@ -101,8 +101,8 @@ async fn forgotten(helm: &Helm, nodes: &Nodes, certificates: &Certificates<'_>) 
     eventually(LONG, || is_asked(&nodes.control_plane)).await
 }
 
-/// What cert-manager has written into the chart's objects stays, and who changes from the operator's
-/// own certificates to cert-manager's has both trusted meanwhile.
+/// An upgrade keeps what cert-manager has injected into the chart's objects. During a change from
+/// the operator's own certificates to cert-manager's, the API server trusts both.
 async fn upgraded(helm: &Helm, nodes: &Nodes, certificates: &Certificates<'_>) -> Result<()> {
     let upgrade = async |source| {
         let labels = json!({"team": "platform"});

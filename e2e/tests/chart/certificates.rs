@@ -31,7 +31,7 @@ pub(crate) struct Signed {
     pub(crate) name: &'static str,
     /// Where operators show it.
     port: u16,
-    /// Who is reached there.
+    /// The Services behind which the operators show it.
     services: &'static [&'static str],
 }
 
@@ -71,7 +71,7 @@ impl<'a> Certificates<'a> {
         }
     }
 
-    /// What the Secret of one has.
+    /// The data of the Secret of this certificate.
     pub(crate) async fn secret(&self, name: &str) -> Result<Kept> {
         let data = self.secrets.get(&secret_of(name)).await?.data;
         Ok(Kept(data.unwrap_or_default()))
@@ -203,7 +203,7 @@ fn secret_of(name: &str) -> String {
     }
 }
 
-/// What a Secret has.
+/// The data of a Secret.
 pub(crate) struct Kept(BTreeMap<String, ByteString>);
 
 impl Kept {

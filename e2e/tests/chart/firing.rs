@@ -24,7 +24,7 @@ struct Case {
     fires: Option<(&'static str, &'static str)>,
 }
 
-/// Of a metric without labels, from the leader.
+/// A series of a metric without labels, from the leader.
 fn of(metric: &'static str, samples: &str) -> Series {
     (metric, "pod", "a", samples.to_owned())
 }
@@ -46,7 +46,7 @@ fn quiet(minutes: u64, series: Vec<Series>) -> Case {
     }
 }
 
-/// What may come of a write.
+/// The errors of a write.
 fn errors() -> Vec<WriteError> {
     let text = String::new;
     vec![
@@ -67,8 +67,8 @@ fn errors() -> Vec<WriteError> {
     ]
 }
 
-/// Whether many such writes are to wake somebody: not where others were faster, quotas are full,
-/// or nobody needs it.
+/// True if many such errors must fire an alert. They must not if another writer was faster, a quota
+/// is full, or the write is no longer needed.
 fn is_told(error: &WriteError) -> bool {
     match error {
         WriteError::NotLeading(_)
@@ -126,7 +126,7 @@ fn cases() -> Vec<Case> {
             3,
             vec![leader("a", "0x9"), leader("b", "0x9")],
         ),
-        // Nobody tells of it.
+        // No operator reports `trellis_leader`.
         fires(
             "TrellisNoLeader",
             "Jobs are taken",
@@ -327,7 +327,7 @@ pub(crate) fn test(_: &Helm) -> Result<()> {
 }
 
 impl Case {
-    /// Whether those fire, and nobody else.
+    /// True if exactly the expected alert fires.
     fn is(&self, firing: &[Firing]) -> bool {
         match (self.fires, firing) {
             (None, []) => true,

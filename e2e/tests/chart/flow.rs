@@ -1,5 +1,5 @@
-//! Whether the API server keeps the operator's share for it: it says itself, in each answer, by
-//! which FlowSchema it took the question.
+//! Checks that the API server serves the operator from the operator's own priority level. Each
+//! response names the FlowSchema that matched the request.
 
 use anyhow::{Context as _, Result, ensure};
 use http::Request;
@@ -20,7 +20,7 @@ const SCHEMA: &str = "X-Kubernetes-PF-FlowSchema-UID";
 /// How long the API server may take to read FlowSchemas.
 const READ: std::time::Duration = std::time::Duration::from_secs(30);
 
-/// Who else a namespace's ServiceAccounts belong to: built-in FlowSchemas are of some of them.
+/// Tests two namespaces, because built-in FlowSchemas match the ServiceAccounts of kube-system.
 pub(crate) async fn schemas(helm: Helm) -> Result<()> {
     let control_plane = ControlPlane::start(Options::default()).await?;
     for namespace in [NAMESPACE, "kube-system"] {
@@ -52,7 +52,7 @@ async fn asks(control_plane: &ControlPlane, namespace: &str) -> Result<()> {
     let leases = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases");
     let lease = format!("{leases}/{LEASE}");
     let schemas: Api<FlowSchema> = Api::all(control_plane.client());
-    // Whether it may is another matter: it is asked all the same.
+    // RBAC may forbid these requests. The response names the FlowSchema all the same.
     for (method, path, name) in [
         ("GET", "/api/v1/pods", "trellis-operator"),
         ("GET", "/api/v1/namespaces/default/pods", "trellis-operator"),

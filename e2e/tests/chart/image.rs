@@ -21,7 +21,7 @@ fn program() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("image/trellis")
 }
 
-/// What stands against an image, if something does: one line.
+/// Why the image cannot be tested, in one line; `None` if it can.
 pub(crate) fn unable() -> Option<String> {
     if Command::new("buildah").arg("--version").output().is_err() {
         return Some("the image needs `buildah` (Debian: buildah)".to_owned());
@@ -35,7 +35,7 @@ pub(crate) fn unable() -> Option<String> {
     })
 }
 
-/// Whether it was changed since then, or is there no more.
+/// True if the file has changed since `made`, or no longer exists.
 fn is_newer(file: &Path, made: SystemTime) -> bool {
     let changed = fs::metadata(file).and_then(|meta| meta.modified());
     !changed.is_ok_and(|changed| changed <= made)
@@ -45,8 +45,8 @@ fn target() -> String {
     format!("{}-unknown-linux-musl", std::env::consts::ARCH)
 }
 
-/// What the program was made of, as Cargo wrote down beside it, with the crates' manifests, and what
-/// all of them hang on. None: Cargo has written nothing.
+/// The sources of the program, as Cargo lists them in a file beside it, with the crates' manifests
+/// and the files on which all crates depend. `None`: Cargo has written no such file.
 fn sources() -> Option<BTreeSet<PathBuf>> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).parent()?;
     let file = folder.join(target()).join("release/trellis.d");
@@ -73,7 +73,7 @@ fn sources() -> Option<BTreeSet<PathBuf>> {
     Some(listed.into_iter().chain(manifests).chain(of_all).collect())
 }
 
-/// What runs in the program: the name and version of each crate, and the folder of ours.
+/// The crates in the program: name, version, and the folder if it is a crate of this workspace.
 fn running() -> Result<Vec<(String, String, Option<PathBuf>)>> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
@@ -200,7 +200,7 @@ impl Archive {
         )?)?)
     }
 
-    /// What its one layer has.
+    /// The paths in its only layer.
     fn files(&self) -> Result<String> {
         let layers = self.manifest["layers"].as_array().context("no layers")?;
         ensure!(layers.len() == 1, "{} layers", layers.len());
@@ -224,7 +224,7 @@ impl Elf<'_> {
             .fold(0, |number, byte| number << 8 | usize::from(*byte)))
     }
 
-    /// Whether another program must be there to start it (PT_INTERP).
+    /// True if the program needs a dynamic loader (PT_INTERP).
     fn has_interpreter(&self) -> Result<bool> {
         let (start, size, count) = (
             self.number(32, 8)?,

@@ -63,7 +63,7 @@ pub(crate) async fn life(helm: Helm) -> Result<()> {
     let uids = |queue: &TrainingQueue| queue.metadata.uid.clone();
     let queue = uids(&queues.get("default").await?);
 
-    // What the operator writes into the chart's objects is its own.
+    // The operator writes CA bundles into the chart's objects. An upgrade must keep them.
     let webhooks: Api<ValidatingWebhookConfiguration> = Api::all(control_plane.client());
     let trusted = async || {
         let webhook = webhooks.get("trellis-webhook").await?;
@@ -106,7 +106,7 @@ pub(crate) async fn life(helm: Helm) -> Result<()> {
     let deployment = deployments.get("trellis-operator").await?;
     let replicas = deployment.spec.replicas;
     ensure!(replicas == Some(3), "{replicas:?}");
-    // What was a start is nobody's to change any more.
+    // An upgrade does not touch the default queue and the starter policies.
     ensure!(uids(&queues.get("default").await?) == queue);
     ensure!(policies.get("starter").await?.metadata.uid == starter.metadata.uid);
 

@@ -1,5 +1,5 @@
-//! What is kept of an install is there for the next: with Helm 4, and with Helm 3, which only ever
-//! creates what a hook is.
+//! An install reuses the objects that an uninstall has kept: with Helm 4, and with Helm 3, which
+//! can only create the objects of a hook.
 
 use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::apps::v1::Deployment;
@@ -78,7 +78,8 @@ async fn anew(helm: Helm, flag: &str) -> Result<()> {
     Ok(())
 }
 
-/// Who renders says what the cluster is: Helm knows what was new when it was made.
+/// The reader must state the cluster's Kubernetes version to render with Helm 3, which otherwise
+/// assumes the version that was current at its own release.
 pub(crate) async fn rendered_by_helm_3(_: Helm) -> Result<()> {
     let helm = Helm::find_or_build_3()?;
     let Err(alone) = helm.chart("template", NAMESPACE, &json!({}), &[]) else {

@@ -23,7 +23,8 @@ fn values(at: &str, key: &str, value: &str) -> Value {
     at.rsplit('.').fold(inner, |inner, key| json!({key: inner}))
 }
 
-/// Whatever label an object has by itself, and those by which its pods are found.
+/// The chart refuses values for labels that an object has by itself, and for labels that select its
+/// pods.
 pub(crate) fn own(helm: &Helm) -> Result<()> {
     let objects = helm.objects(NAMESPACE, &everything())?;
     let mut own = BTreeSet::new();
@@ -79,7 +80,7 @@ fn merge(into: &mut Value, from: Value) {
     }
 }
 
-/// Of the same label in several values the nearest counts, and it stands once.
+/// If several values set the same label, the most specific one wins, and the label appears once.
 pub(crate) fn nearest(helm: &Helm) -> Result<()> {
     let team = |name: &str| json!({"team": name, "app.kubernetes.io/component": "operator"});
     let mut given = everything();

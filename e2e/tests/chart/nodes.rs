@@ -134,7 +134,7 @@ impl Nodes {
         Ok(())
     }
 
-    /// What there is to be seen of operators that do not become ready.
+    /// Pods, events and logs, which show why operators do not become ready.
     async fn story(&self) -> String {
         let mut story = String::new();
         for arguments in [

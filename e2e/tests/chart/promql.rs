@@ -1,5 +1,5 @@
-//! What Prometheus makes of rules and expressions: a program of its own packages, which
-//! `control-plane/prometheus` has.
+//! Evaluates rules and expressions with a program built from Prometheus's own packages, in
+//! `control-plane/prometheus`.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -31,9 +31,9 @@ struct Question<'a> {
 pub(crate) struct Answer {
     /// The name of each rule.
     pub(crate) alerts: Vec<String>,
-    /// What each rule asks for, and then each of the expressions.
+    /// The selectors of each rule, then those of each expression.
     pub(crate) asked: Vec<Asked>,
-    /// Who fires in each case.
+    /// The alerts that fire in each case.
     #[serde(default)]
     pub(crate) firing: Option<Vec<Vec<Firing>>>,
 }
@@ -72,7 +72,7 @@ pub(crate) struct Firing {
     pub(crate) annotations: BTreeMap<String, String>,
 }
 
-/// What it makes of this file of rules, of these expressions, and of the rules in these cases.
+/// Parses a file of rules and these expressions, and evaluates the rules in each case.
 pub(crate) fn ask(rules: &Path, expressions: &[String], cases: &[Case]) -> Result<Answer> {
     let built = Binaries::find_or_build(&[Program::PrometheusRules])?;
     let mut program = Command::new(built.path(Program::PrometheusRules))

@@ -1,4 +1,4 @@
-//! Who reaches the operator, and whom those trust who do.
+//! Access to the operator's ports, and the authorities that its clients trust.
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
@@ -36,7 +36,7 @@ pub(crate) fn by_network(helm: &Helm) -> Result<()> {
     Ok(())
 }
 
-/// Whom the API server trusts for the group.
+/// The CA bundle that the API server trusts for the API group.
 pub(crate) fn by_api_servers(helm: &Helm) -> Result<()> {
     let group = |values: &Value| of_kind(helm, values, "APIService");
     let given = json!({"endpoint": {"tlsSecret": "given"}});

@@ -47,7 +47,7 @@ async fn test(helm: Helm) -> Result<()> {
 
     labelled(control_plane).await?;
     eventually(LONG, || is_asked(control_plane)).await?;
-    // Who leads goes, and the other takes over.
+    // The leader is deleted, and the other replica takes over.
     let before = leader(control_plane).await?;
     let pods: Api<Pod> = Api::namespaced(control_plane.client(), NAMESPACE);
     let leading = nodes.operators().await?;
@@ -83,7 +83,7 @@ async fn leader(control_plane: &ControlPlane) -> Result<String> {
     Ok(holder.unwrap_or_default())
 }
 
-/// Who leads, and nobody else, is behind the Service that the API server asks.
+/// The Service that the API server calls selects the leader and no other replica.
 async fn labelled(control_plane: &ControlPlane) -> Result<()> {
     let slices: Api<EndpointSlice> = Api::namespaced(control_plane.client(), NAMESPACE);
     let params = ListParams::default().labels("kubernetes.io/service-name=trellis-visibility");

@@ -1,4 +1,4 @@
-//! Who may do what.
+//! The rights that the chart's roles grant.
 
 use std::collections::BTreeSet;
 
@@ -34,7 +34,7 @@ fn with_own_certificates() -> Value {
     values
 }
 
-/// Who makes no certificate has no right to one.
+/// The operator has rights to the Secrets of those certificates alone that it makes itself.
 pub(crate) fn of_certificates(helm: &Helm) -> Result<()> {
     let own = ["trellis-endpoint", "trellis-webhook"];
     for (values, expected) in [
@@ -156,7 +156,8 @@ pub(crate) fn people(helm: &Helm) -> Result<()> {
     }
     let deleted = of("trellis-platform", "delete")?;
     ensure!(deleted.contains("quotaledgers"), "{deleted:?}");
-    // What the operator writes down, and what tells it apart from people, is no one else's.
+    // Users may write jobs and PodGroups, but not the operator's records: the journal is in the
+    // status of a PodGroup.
     let edit = of("trellis-edit", "create")?;
     ensure!(
         edit.iter().eq(["podgroups", "trainingjobs"]),

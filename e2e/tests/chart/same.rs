@@ -1,4 +1,4 @@
-//! What it renders: always the same, and what its plain files say.
+//! Rendering the chart twice gives the same objects, and these equal the plain files.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -31,7 +31,7 @@ pub(crate) fn twice(helm: &Helm) -> Result<()> {
     Ok(())
 }
 
-/// What the chart puts in: labels, a hook, and the namespace.
+/// Removes what the chart adds to the plain files: labels and annotations.
 fn bare(mut object: Value) -> Value {
     if let Some(meta) = object["metadata"].as_object_mut() {
         meta.remove("annotations");
@@ -75,7 +75,7 @@ pub(crate) fn files(helm: &Helm) -> Result<()> {
     Ok(())
 }
 
-/// That each object of a file is rendered as it stands there.
+/// Checks that each object of a file is rendered unchanged.
 fn compare(rendered: &BTreeMap<String, Value>, file: &Path) -> Result<usize> {
     let text = std::fs::read_to_string(file)?;
     let text = text.replace(

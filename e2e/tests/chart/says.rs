@@ -115,7 +115,7 @@ fn given() -> BTreeMap<&'static str, Value> {
     all.into_iter().collect()
 }
 
-/// What must be given besides, for a value to be looked at.
+/// Other values without which the chart ignores this one.
 fn besides(path: &str) -> Value {
     let there = json!([{"ipBlock": {"cidr": "192.0.2.0/24"}}]);
     match path {
@@ -189,7 +189,7 @@ fn put(values: &mut Value, pointer: &str, value: Value) {
     *at = value;
 }
 
-/// What has come, gone and changed, a line each.
+/// Objects that were added, removed or changed, one line each.
 fn differences(before: &Objects, after: &Objects) -> String {
     let mut lines = Vec::new();
     for name in before.keys().filter(|name| !after.contains_key(*name)) {
@@ -198,7 +198,7 @@ fn differences(before: &Objects, after: &Objects) -> String {
     for name in after.keys().filter(|name| !before.contains_key(*name)) {
         lines.push(format!("+ {name}"));
     }
-    // What changes, and of which objects.
+    // Each change, with the objects that it affects.
     let mut changes: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for (name, was) in before {
         let mut of = Vec::new();

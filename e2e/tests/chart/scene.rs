@@ -1,4 +1,4 @@
-//! What all of them share: Helm, values with everything on, and one runtime.
+//! Setup that these tests share: Helm, values with everything on, and one runtime.
 
 use std::sync::LazyLock;
 
@@ -52,7 +52,7 @@ pub(crate) fn everything() -> Value {
     })
 }
 
-/// That these values are refused, in these words.
+/// Checks that the chart refuses these values with this message.
 pub(crate) fn refused(helm: &Helm, values: &Value, names: &str) -> Result<()> {
     let Err(error) = helm.objects(NAMESPACE, values) else {
         anyhow::bail!("{values} is taken");

@@ -1,4 +1,4 @@
-//! Who a server says it is.
+//! The certificate that a server shows.
 
 use std::net::TcpStream;
 use std::sync::Arc;

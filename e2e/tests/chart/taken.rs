@@ -1,4 +1,4 @@
-//! Whatever is turned on or off, the API server takes what comes out.
+//! The API server accepts the rendered objects, whichever values are set.
 
 use std::collections::BTreeSet;
 
@@ -98,7 +98,7 @@ fn others_set() -> Vec<Value> {
             "serviceAccount": {"annotations": {"iam.example.com/role": "trellis"}}}),
         json!({"certificates": {"source": "certManager", "certManager": {
             "issuerRef": {"kind": "ClusterIssuer", "name": "internal"}}}}),
-        // Of another group than cert-manager's own.
+        // An issuer of another API group than cert-manager's own.
         json!({"certificates": {"source": "certManager", "certManager": {
             "issuerRef": {"group": "issuers.example.com", "kind": "ExampleIssuer", "name": "internal"}}}}),
         json!({"endpoint": {"tlsSecret": "endpoint"}, "visibility": {"caBundle": authority()}, "webhook": {"enabled": false},
@@ -116,7 +116,7 @@ fn others_set() -> Vec<Value> {
             "topologySpreadConstraints": [{"topologyKey": "rack", "maxSkew": 1,
                 "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}}],
             "podAnnotations": {"a": "b"}, "podLabels": {"c": "d"}, "commonLabels": {"team": "platform"}}),
-        // Of a chart that has this one in it.
+        // Values from a parent chart that has this one as a subchart.
         json!({"global": {"whatever": 1}, "enabled": true}),
         on_openshift(),
     ]
@@ -124,7 +124,7 @@ fn others_set() -> Vec<Value> {
 
 pub(crate) async fn toggles(helm: Helm) -> Result<()> {
     let client = cluster().await?.client();
-    // What does not differ from before is not asked for again.
+    // Objects that an earlier set of values has rendered are not sent again.
     let mut taken = BTreeSet::new();
     let mut wrong = Vec::new();
     for values in turned()?.into_iter().chain(others_set()) {
@@ -156,7 +156,7 @@ pub(crate) async fn restricted(helm: Helm) -> Result<()> {
         let deployment = objects.iter().find(|o| o["kind"] == "Deployment");
         let mut pod = deployment.context("no Deployment")?["spec"]["template"].clone();
         pod["metadata"]["name"] = json!("operator");
-        // That of the release is not there.
+        // The ServiceAccount of the release does not exist there.
         pod["spec"]["serviceAccountName"] = json!("default");
         pods.create(&params, &serde_json::from_value(pod.clone())?)
             .await?;

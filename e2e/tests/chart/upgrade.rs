@@ -37,7 +37,7 @@ const JOBS: [(&str, JobPhase); 10] = [
     ("queued", JobPhase::Queued),
 ];
 
-/// What an upgrade must leave as it is.
+/// The state of a job that an upgrade must not change.
 #[derive(Debug, PartialEq)]
 struct Stands {
     phase: Option<JobPhase>,

@@ -32,7 +32,7 @@ async fn a_job_is_suspended_resumed_and_cancelled() {
     let resumed = act(&["resume", "j", "--wait", "--timeout", "60s"]).await;
     assert_eq!(resumed.status, 0, "{resumed:?}");
     site.reaches("j", JobPhase::Running).await;
-    // What takes longer is told, and goes on.
+    // A wait that times out is reported, and the job still stops.
     site.stop_slowly("j", "5s").await;
     let late = act(&["suspend", "j", "--wait", "--timeout", "1s"]).await;
     assert_eq!(late.status, 124, "{late:?}");
@@ -46,7 +46,7 @@ async fn a_job_is_suspended_resumed_and_cancelled() {
     assert_eq!(nobody.status, 1, "{nobody:?}");
 }
 
-/// What git delivers is taken back, and whoever suspends it hears so.
+/// Argo CD reverts a suspension of a job that it delivers, and the command warns about that.
 #[tokio::test]
 async fn who_suspends_what_argo_cd_delivers_is_told() {
     let scene = shared().await;

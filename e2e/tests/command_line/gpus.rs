@@ -1,5 +1,5 @@
-//! What jobs make of their GPUs: an exporter of this machine, which the API server reaches by its
-//! proxy to pods.
+//! GPU utilization of jobs: an exporter on this machine, which the API server reaches through its
+//! pod proxy.
 
 use std::net::{IpAddr, UdpSocket};
 
@@ -41,7 +41,7 @@ async fn exporter(text: String) -> u16 {
     port
 }
 
-/// What the exporter of a node says of a pod with two GPUs.
+/// The metrics of a node's exporter for a pod with two GPUs.
 fn said(namespace: &str, pod: &str, busy: [u32; 2]) -> String {
     let gpus = busy.into_iter().enumerate().map(|(number, busy)| {
         let labels = format!(
@@ -120,7 +120,7 @@ async fn who_holds_gpus_and_does_not_use_them_is_named() {
     assert_eq!(json["jobs"][0]["idle"], 1, "{json}");
     assert_eq!(json["jobs"][0]["each"][0]["utilization"], 0.0, "{json}");
 
-    // Whoever may view the namespace may not ask a pod of it.
+    // A viewer of the namespace has no right to the pod proxy.
     let denied = scene.as_viewer(&site, &[&top[..], &at].concat()).await;
     assert_eq!(denied.status, 2, "{denied:?}");
     assert!(denied.err.contains("get pods/proxy"), "{denied:?}");

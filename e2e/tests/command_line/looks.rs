@@ -110,7 +110,7 @@ async fn mine_is_what_i_have_submitted() {
         let is_own = |said: &Said| (said.status, &said.out) == (0, &own);
         until_said(is_own, async || scene.as_user(user, &mine, "").await).await;
     }
-    // Who has submitted nothing.
+    // A user who has submitted no jobs.
     let none = scene.trellis(&mine).await;
     assert_eq!((none.status, none.out.as_str()), (0, ""), "{none:?}");
 }
@@ -204,7 +204,7 @@ async fn explain_says_what_is_missing_and_what_would_help() {
     let wrong = scene.trellis(&["explain", "deploy/waits"]).await;
     assert_eq!(wrong.status, 2);
     assert!(wrong.err.contains("podgroup/NAME"), "{wrong:?}");
-    // What a job is made of is explained by the job.
+    // The command refers from the PodGroup of a job to the job.
     let own = ["explain", "podgroup/waits", "-n", site.name()];
     let own = scene.trellis(&own).await;
     assert_eq!(own.status, 2, "{own:?}");
@@ -259,7 +259,8 @@ async fn nodes_tells_what_is_free_and_what_is_wrong() {
     assert!(nobody.err.contains("no node \"nowhere\""), "{nobody:?}");
 }
 
-/// What only the engine knows is not to be had, and what the API server knows is.
+/// Without an operator, commands lack the data of the engine, and still show the data of the API
+/// server.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_an_operator_each_command_says_what_is_left() {
     let mut scene = Scene::new().await.unwrap();

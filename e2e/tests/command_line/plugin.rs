@@ -9,7 +9,7 @@ use trellis_e2e::control_plane::ControlPlane;
 
 use crate::scene::{Said, program, said, shared};
 
-/// What a user does once: `trellis` by its two names, and the program that completes it.
+/// The setup that a user does once: `trellis` under its two names, and its completion program.
 async fn installed(control_plane: &ControlPlane) -> &'static str {
     static PATH: OnceCell<String> = OnceCell::const_new();
     let install = async || {
@@ -53,8 +53,8 @@ async fn kubectl_finds_it_on_the_path() {
     assert!(typo.err.contains("no queue \"no-such-queue\""), "{typo:?}");
 }
 
-/// What kubectl offers after these words, in whatever shell it runs: `__complete` is what all of its
-/// completions ask.
+/// kubectl's completions for these words in any shell: the completion scripts of all shells call
+/// `__complete`.
 async fn offered(words: &[&str]) -> Vec<String> {
     let all = kubectl(&[&["__complete", "trellis"], words].concat()).await;
     assert_eq!(all.status, 0, "{all:?}");

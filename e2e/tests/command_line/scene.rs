@@ -67,7 +67,7 @@ impl Scene {
     }
 }
 
-/// What a command came to.
+/// The result of a command.
 #[derive(Debug)]
 pub(crate) struct Said {
     pub(crate) status: i32,

@@ -1,4 +1,4 @@
-//! Who may come in, and as whom.
+//! Authentication and authorization on a test control plane.
 
 use k8s_openapi::api::{
     authentication::v1::SelfSubjectReview,
@@ -105,7 +105,7 @@ subjects:
         &all.list(&ListParams::default()).await.unwrap_err()
     ));
 
-    // Nobody has given the ServiceAccount `default` anything.
+    // The ServiceAccount `default` has no rights.
     let nobody = control_plane
         .service_account_client(name, "default")
         .await

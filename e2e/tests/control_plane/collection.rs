@@ -1,4 +1,4 @@
-//! What the controller manager does: what it must be there for.
+//! Controllers of the controller manager on which tests rely.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What simulated kubelets do with pods.
+//! The behavior of simulated kubelets.
 
 use std::time::Duration;
 

@@ -179,8 +179,8 @@ async fn a_gang_of_which_another_scheduler_took_a_pod_is_undone_and_placed_anew(
     whole.await.unwrap();
 }
 
-/// What external pods hold is held, whoever leads: of their queue too, in the flavors that they
-/// were given.
+/// Every leader counts the resources of bound external pods, also against their queue and in the
+/// flavors that they were assigned.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_leads_next_counts_what_is_bound() {
     let mut operators = Succession::begin().await;

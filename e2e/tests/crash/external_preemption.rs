@@ -21,7 +21,7 @@ use super::{LATE, RECOVERY, counts, every_k, running};
 /// Pods of each gang: each has half of the node's GPUs.
 const GANG: u32 = 2;
 
-/// Who makes room for whom.
+/// The role of the external gang: victim or preemptor.
 #[derive(Clone, Copy, PartialEq)]
 enum External {
     Leaves,

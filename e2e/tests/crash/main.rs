@@ -82,8 +82,8 @@ async fn every_k(least: u64, mut survives: impl AsyncFnMut(u64) -> bool) {
     panic!("more than {ENOUGH} writes");
 }
 
-/// The jobs of a site are deleted, and nothing of theirs is left: pods, and what they stood on.
-/// Whoever leads next has none of them to care for.
+/// Deletes the jobs of a site and waits until their pods and PodGroups are gone, so that the next
+/// leader does not have to reconcile them.
 async fn leave(site: &Site, jobs: &[&str]) {
     for job in jobs {
         site.delete::<TrainingJob>(job).await;

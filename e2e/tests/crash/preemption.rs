@@ -1,5 +1,6 @@
-//! The operator is killed after its k-th write since a job came that others must make room for,
-//! for every k: the next one goes on. Who left is counted once, and nobody leaves for nothing.
+//! The operator is killed after the k-th write that follows the creation of a preemptor, for every
+//! k, and the next leader goes on. Each preemption is counted once, and no gang is preempted in
+//! vain.
 
 use serde_json::{Value, json};
 use trellis_api::pod_group::PodGroupPhase;

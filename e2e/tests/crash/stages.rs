@@ -12,7 +12,7 @@ use trellis_e2e::wait::wait_for;
 use super::succession::Succession;
 use super::{RECOVERY, counts, every_k, leave, sees_through};
 
-/// That stage runs.
+/// True if the job runs that stage.
 fn is_at(job: &TrainingJob, number: i64) -> bool {
     let status = job.status.as_ref();
     status.is_some_and(|s| {

@@ -13,8 +13,8 @@ use trellis_e2e::wait::eventually;
 
 use super::program;
 
-/// A control plane, and who leads on it. Who finishes what a dead one began is the next to be
-/// killed.
+/// A control plane and its current leader. The leader that finishes the work of a killed one is the
+/// next to be killed.
 pub(crate) struct Succession {
     pub(crate) control_plane: ControlPlane,
     leader: Arc<Mutex<Operator>>,
@@ -73,7 +73,7 @@ impl Succession {
     }
 }
 
-/// Whether its kubelet has nothing more to do.
+/// True if the kubelet has nothing more to do for the pod.
 fn is_settled(pod: &Pod) -> bool {
     let phase = pod.status.as_ref().and_then(|s| s.phase.as_deref());
     let annotations = pod.metadata.annotations.as_ref();

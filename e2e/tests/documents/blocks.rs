@@ -5,11 +5,11 @@
 pub(crate) struct Block {
     /// Line of its first line, from 1.
     pub(crate) line: usize,
-    /// What it is marked as, in small letters, such as `yaml`.
+    /// The language of the block in lower case, such as `yaml`.
     pub(crate) language: String,
     /// The heading that it stands below, empty above the first.
     pub(crate) heading: String,
-    /// What is in it, without the indentation of its fence.
+    /// The content, without the indentation of the fence.
     pub(crate) text: String,
 }
 

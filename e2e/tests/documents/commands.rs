@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::{blocks, documents, root};
 
-/// Who runs a block.
+/// The test that runs a block, if any.
 #[derive(Debug, Clone, Copy)]
 enum Run {
     /// A test: file and function.
@@ -15,13 +15,13 @@ enum Run {
 }
 use Run::{By, Not};
 
-/// What is told of an example cluster, by words that unit tests and snapshots of the command hold.
+/// Output of an example cluster. Unit tests and snapshots of the command check its wording.
 const EXAMPLE: Run = Not("output of an example cluster; the command's own tests run it on theirs");
-/// What is asked of a cluster that runs with the chart's Deployment.
+/// Commands for a cluster that runs the chart's Deployment.
 const DEPLOYED: Run = Not("needs the operator in pods of a Deployment");
-/// What is done to an installed release.
+/// Commands for an installed release.
 const RELEASE: Run = Not("needs a release of an image that its nodes can pull");
-/// What a user changes on nodes, queues or other objects of theirs.
+/// Changes to the reader's own nodes, queues or other objects.
 const THEIRS: Run = Not("plain kubectl on the reader's own objects");
 const OTHER: Run = Not("needs the other system on the cluster");
 const TRACE: Run = Not("needs traces that are not in the repository");

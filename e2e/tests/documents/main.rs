@@ -27,7 +27,7 @@ use trellis_e2e::wait::{eventually, wait_for, wait_gone};
 
 /// How long an example may take until it runs.
 const RUNS: Duration = Duration::from_secs(60);
-/// What an example needs at most: nodes of 8 GPUs.
+/// Number of nodes, of 8 GPUs each, that the largest example needs.
 const NODES: usize = 16;
 
 async fn shared() -> &'static ControlPlane {

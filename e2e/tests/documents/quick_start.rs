@@ -47,7 +47,7 @@ struct Terminal {
     kubeconfig: std::path::PathBuf,
 }
 
-/// What a command came to.
+/// The result of a command.
 #[derive(Debug)]
 struct Printed {
     ok: bool,
@@ -105,8 +105,8 @@ impl Terminal {
     }
 }
 
-/// Whether that is what the page shows, but for times. Where the page has a line `...` any number of
-/// lines may stand.
+/// True if the output is as the page shows it, except for times. A line `...` of the page stands
+/// for any number of lines.
 fn alike(shown: &str, printed: &str) -> bool {
     let shown: Vec<String> = shown.lines().map(timeless).collect();
     let printed: Vec<String> = printed.lines().map(timeless).collect();
@@ -232,7 +232,7 @@ async fn walk(control_plane: &ControlPlane) -> Result<()> {
                         continue;
                     }
                     match block.language.as_str() {
-                        // What it prints is not shown.
+                        // The page does not show the output.
                         "sh" => {
                             let printed = terminal.run(&command).await?;
                             ensure!(printed.ok, "{}: $ {command}: {printed:?}", at());
@@ -310,7 +310,7 @@ async fn refused(control_plane: &ControlPlane, terminal: &Terminal, said: &str) 
     Ok(())
 }
 
-/// What the page has made is gone, and what it says stays is there.
+/// Checks that the objects of the page are gone, except those that the page says remain.
 async fn nothing_is_left(control_plane: &ControlPlane) -> Result<()> {
     let client = control_plane.client();
     let jobs: Api<TrainingJob> = Api::all(client.clone());

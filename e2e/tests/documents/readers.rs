@@ -1,5 +1,5 @@
-//! What readers follow: links lead somewhere, the index has every page, and each alert says what
-//! to do. Files alone, no control plane.
+//! Checks for readers: each link has a target, the index lists every page, and each alert says what
+//! to do. These tests read files and need no control plane.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
@@ -130,8 +130,8 @@ fn heading(line: &str) -> Option<&str> {
         .map(|text| text.trim_end_matches('#').trim_end())
 }
 
-/// Lower case; letters, digits, `-` and `_` stay, a space becomes `-`, and all else goes. Of links
-/// the text stays.
+/// The anchor of a heading: lower case; letters, digits, `-` and `_` stay, a space becomes `-`, and
+/// all other characters are removed. A link is replaced by its text.
 fn anchor(heading: &str) -> String {
     let mut text = String::new();
     let mut rest = heading;

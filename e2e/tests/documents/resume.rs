@@ -45,7 +45,8 @@ fn rank(folder: &Path, attempt: u32, step_seconds: &str) -> Result<Child> {
     child.context("python3, which runs the example")
 }
 
-/// What it says until it ends, and its exit code. SIGTERM comes after the first line.
+/// The lines that the rank prints and its exit code. If `is_stopped`, the rank receives SIGTERM
+/// after its first line.
 async fn ends(mut rank: Child, is_stopped: bool) -> Result<(Vec<String>, Option<i32>)> {
     let mut out = BufReader::new(rank.stdout.take().context("its output")?).lines();
     let mut lines = Vec::new();

@@ -23,10 +23,10 @@ const ELSEWHERE: [&str; 4] = [
     "kustomize.config.k8s.io/",
 ];
 
-/// What some YAML is.
+/// The kind of a YAML document.
 #[derive(Debug)]
 enum Yaml {
-    /// Of the API server.
+    /// An object for the API server.
     Object(Box<DynamicObject>),
     /// Values of the chart.
     Values(Value),

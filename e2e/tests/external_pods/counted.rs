@@ -1,4 +1,4 @@
-//! What external pods hold counts in the queue in which they were bound, and nothing else counts
+//! Bound external pods count against the queue in which they were bound, and no other pods count
 //! there.
 
 use std::collections::BTreeSet;
@@ -40,7 +40,8 @@ async fn a_pod_that_its_user_has_bound_counts_in_no_queue() {
     let queue = queue(&site).await;
     let first = site.nodes().names()[0].clone();
     group(&site, "g", json!({"minMember": 1, "queueName": queue})).await;
-    // Nobody was asked whether they may use the queue: one names it, the other a group in it.
+    // These pods come with a node, so the scheduler has not checked whether they may use the queue.
+    // One names the queue, the other a PodGroup in it.
     pod(&site, "alone", 1, |pod| {
         in_queue(&queue)(pod);
         pod["spec"]["nodeName"] = json!(first);

@@ -31,7 +31,8 @@ fn scratch(site: &Site, pod: &mut Value) {
         json!([{"name": "scratch", "mountPath": "/scratch"}]);
 }
 
-/// What a provisioner makes once a claim asks for it: a disk of the node. Gives that.
+/// Acts as the provisioner: creates a disk on the node that is selected for a claim, and returns
+/// this node.
 async fn provision(site: &Site, claim: &str) -> String {
     let claims = site.api::<PersistentVolumeClaim>();
     let (uid, node) = eventually(SOON, || async {

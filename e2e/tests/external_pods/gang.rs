@@ -167,7 +167,8 @@ async fn fewer_pods_than_the_group_asks_for_are_told_and_bound_once_the_rest_has
         .await
         .unwrap();
     runs(&site, "few", 2).await;
-    // What made them goes, and they with it: they had their place, and nothing is missing.
+    // The pods are deleted, most of them with their owner. The gang had been placed, so it does not
+    // report missing pods.
     let jobs = site.api::<Job>();
     let api = site.api::<Pod>();
     api.delete("gated", &DeleteParams::default()).await.unwrap();

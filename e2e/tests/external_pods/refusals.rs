@@ -1,4 +1,4 @@
-//! What cannot be placed is told why, and goes on once that is mended.
+//! External pods that cannot be placed get the reason, and are placed once it is fixed.
 
 use anyhow::ensure;
 use std::time::Duration;

@@ -14,7 +14,7 @@ use trellis_e2e::jobs::SOON;
 use trellis_e2e::site::Site;
 use trellis_e2e::wait::eventually;
 
-/// What a pod of a site is made of: it asks for so many GPUs.
+/// The spec of a pod on a site that requests that many GPUs.
 pub(super) fn spec(site: &Site, gpus: u32) -> Value {
     json!({
         "schedulerName": "trellis",
@@ -128,7 +128,7 @@ pub(super) async fn runs(site: &Site, name: &str, count: usize) -> Vec<Pod> {
     whole.await.unwrap_or_else(|error| panic!("{error:#}"))
 }
 
-/// What a pod's condition PodScheduled says.
+/// The condition PodScheduled of a pod.
 pub(super) fn scheduled(pod: &Pod) -> Option<&PodCondition> {
     let conditions = pod.status.as_ref()?.conditions.as_ref()?;
     conditions.iter().find(|c| c.type_ == "PodScheduled")

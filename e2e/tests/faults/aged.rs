@@ -42,7 +42,7 @@ async fn nothing_is_placed_on_nodes_that_nobody_has_been_shown_for_minutes() {
     assert_eq!(seen.site.pods("waits").await.len(), 0);
     let log = seen.operator.log().unwrap();
     assert!(log.contains("its watch is broken"), "{log}");
-    // What runs is none of its business.
+    // The broken watch does not affect running jobs.
     seen.site.whole("runs", 1).await;
     seen.proxy.heal();
     seen.site.reaches("waits", JobPhase::Running).await;

@@ -44,8 +44,9 @@ async fn a_list_that_is_never_answered_is_asked_for_again() {
         .unwrap();
 }
 
-/// Everything that a job is made of is created, and nobody hears of it: neither by an answer nor by
-/// a watch. Whoever creates it again finds its own, and nothing is made twice.
+/// The operator creates all objects of a job and learns of none of them, neither from a response
+/// nor from a watch. When it creates them again it finds its own objects, and creates nothing
+/// twice.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_created_without_an_answer_is_found_again() {
     let Scene {
@@ -81,7 +82,7 @@ async fn what_was_created_without_an_answer_is_found_again() {
     })
     .await
     .unwrap();
-    // Nobody has told it of the pods: it has asked for each.
+    // No watch has reported the pods to the operator: it has read each of them.
     site.becomes("j", |s| s.scheduled_time.is_some()).await;
     proxy.resume_watches();
     site.reaches("j", JobPhase::Running).await;

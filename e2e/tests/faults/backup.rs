@@ -28,8 +28,8 @@ fn copy_folder(from: &Path, to: &Path) {
     assert!(copied.unwrap().success());
 }
 
-/// What the operator has seen last is in the future: its watches would show nothing for long, and
-/// what it knows has never happened.
+/// The operator has seen later resource versions than the restored etcd has. Its watches would show
+/// nothing for long, and its cache holds changes that never happened.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_etcd_that_is_restored_from_a_backup_is_believed() {
     let control_plane = operator::control_plane().await.unwrap();

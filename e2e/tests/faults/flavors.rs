@@ -64,7 +64,7 @@ async fn the_pods_of_a_plan_that_is_gone_on_with_are_those_that_it_was_written_f
     first.kill().unwrap();
     operator::give_lease_back(&control_plane).await.unwrap();
 
-    // Nothing of what the plan was found by is left.
+    // The flavor that led to the plan no longer has its tolerations.
     let flavors: Api<ResourceFlavor> = Api::all(control_plane.client());
     let patch = json!({"spec": {"tolerations": null}});
     flavors

@@ -5,7 +5,7 @@ use trellis_e2e::jobs::{Jobs, SOON};
 use trellis_e2e::proxy::{Fault, Proxy, Request, Verb};
 use trellis_e2e::wait::eventually;
 
-/// Whether a request creates a pod of `job` whose index is `from` or higher (of those below 10).
+/// True if a request creates a pod of `job` with an index of at least `from`.
 pub(crate) fn creates(request: &Request, job: &str, from: usize) -> bool {
     let prefix = format!("{job}-worker-");
     request.verb == Verb::Create

@@ -17,7 +17,7 @@ use trellis_e2e::wait::{eventually, wait_gone};
 
 use super::{held, program, scene::Scene};
 
-/// Whether a request writes the journal of `job`, with `phase` in it.
+/// True if a request writes the journal of `job` with `phase` in it.
 fn writes_journal(request: &Request, job: &str, phase: &str) -> bool {
     let body = String::from_utf8_lossy(&request.body);
     request.verb == Verb::Patch

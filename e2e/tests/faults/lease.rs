@@ -134,7 +134,7 @@ async fn of_two_operators_one_leads_and_the_other_takes_over() {
     goes_on(next, (&site, "next"), killed, lease).await;
     site.whole("next", 8).await;
     assert_eq!(uids(&site.whole("runs", 8).await), ran);
-    // What the dead leader began is the new one's: a failed rank restarts the gang.
+    // The new leader takes over the gang of the dead one: a failed rank restarts it.
     site.exit("runs-worker-3", "1").await;
     site.runs_again("runs", 2).await;
     site.whole("runs", 8).await;
@@ -294,7 +294,7 @@ async fn a_pod_that_an_old_leader_creates_late_is_removed() {
     old.proxy.heal();
     is_seen(&history, "j-worker-").await;
     site.pods_become("j", 0).await;
-    // What they held is free.
+    // The GPUs of these pods are free.
     site.submit("whole", 1, 8).await;
     site.reaches("whole", JobPhase::Running).await;
     assert_eq!(site.pods("j").await.len(), 0);

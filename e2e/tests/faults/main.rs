@@ -1,8 +1,8 @@
-//! What goes wrong around the operator, and what must hold all the same: on a real control
-//! plane, each test with one of its own, since it breaks it.
+//! Faults around the operator, and the guarantees that hold despite them. Each test has its own
+//! control plane, because it breaks it.
 //!
-//! The harness goes by names: what waits for a minute has one that comes early, and the others
-//! are done meanwhile.
+//! The harness starts tests in the order of their names. Tests that wait for a minute have names
+//! that sort early, so that the other tests run meanwhile.
 
 mod adoption;
 mod aged;

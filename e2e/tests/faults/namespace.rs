@@ -46,9 +46,9 @@ async fn a_namespace_goes_and_others_go_on() {
         .await
         .unwrap();
     let began = Instant::now();
-    // What was under way comes now that it is refused.
+    // The requests in flight arrive now, and the API server refuses them.
     proxy.heal();
-    // Its GPUs are free as soon as its pods are gone, and whoever waits has them.
+    // The GPUs are free as soon as the pods are gone, and the pending job gets them.
     site.reaches("next", JobPhase::Running).await;
     site.whole("next", 2).await;
     wait_gone(&namespaces, namespace.name(), GONE)

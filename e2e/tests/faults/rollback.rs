@@ -47,7 +47,7 @@ async fn status(site: &Site, name: &str) -> anyhow::Result<Value> {
     Ok(jobs.get(name).await?.data["status"].clone())
 }
 
-/// What a job has come to is what it goes on with, however long nobody could read it.
+/// A job keeps its state while the operator cannot decode it, however long that lasts.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_job_that_cannot_be_read_for_a_while_loses_nothing() {
     let control_plane = operator::control_plane().await.unwrap();
@@ -79,7 +79,7 @@ async fn a_job_that_cannot_be_read_for_a_while_loses_nothing() {
     let _next = Operator::behind(&control_plane, program(), &proxy, &launch)
         .await
         .unwrap();
-    // Of the one that runs, only that it is not accepted is said.
+    // The status of the running job changes only in its condition Accepted.
     eventually(SOON, || async {
         let now = status(&site, "runs").await?;
         let conditions = now["conditions"].as_array().cloned().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What most of these tests begin with.
+//! Setup that most of these tests share.
 
 use trellis_e2e::cluster::Nodes;
 use trellis_e2e::control_plane::ControlPlane;
@@ -8,8 +8,8 @@ use trellis_e2e::site::Site;
 
 use super::program;
 
-/// A control plane of a test's own, a place on it for jobs, and an operator that sees it through
-/// a proxy. The lease outlives what is done to the operator: nobody else is to lead.
+/// A control plane for one test, with a site for jobs and an operator behind a proxy. The lease
+/// outlives all faults of the operator, because no other operator runs.
 pub(crate) struct Scene {
     pub(crate) site: Site,
     pub(crate) proxy: Proxy,

@@ -140,7 +140,7 @@ async fn a_job_that_does_not_decode_disturbs_no_other() {
         .await
         .unwrap();
 
-    // Others run to the end.
+    // Valid jobs run to the end.
     site.submit("good", 2, 1).await;
     site.reaches("good", JobPhase::Running).await;
     for pod in ["good-worker-0", "good-worker-1"] {
@@ -234,7 +234,7 @@ async fn raw(client: &Client, site: &Site, name: &str) -> anyhow::Result<Value> 
     Ok(client.request(get).await?)
 }
 
-/// What anyone may do who may write the job.
+/// Any user who may write the job can do this.
 async fn make_managed_fields_unreadable(client: &Client, site: &Site, name: &str) {
     eventually(SOON, || async {
         let mut job = raw(client, site, name).await?;

@@ -72,7 +72,7 @@ async fn a_webhook_of_one_namespace_that_is_down_or_hangs_holds_up_nobody_else()
     let webhook = BrokenWebhook::hanging(&seen.control_plane, bad.name()).await;
     submit_many(&jobs, "slow").await;
     others_are_placed(&seen, "slow").await;
-    // Of two limits of ten seconds either may be over first.
+    // Two limits of ten seconds apply, and either may expire first.
     says(&jobs, &["deadline exceeded", "handshake timeout"]).await;
     webhook.unwrap().lift().await.unwrap();
     for number in 0..MANY {

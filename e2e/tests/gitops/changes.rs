@@ -29,7 +29,7 @@ pub(crate) async fn commits(scene: &Scene) -> Result<()> {
     site.reaches("train", JobPhase::Running).await;
     let pods = uids(&site.pods("train").await);
 
-    // What may change while it runs.
+    // A change that a running job allows.
     job["spec"]["deadlines"] = json!({"activeSeconds": 86400});
     job["spec"]["restart"]["limit"] = json!(7);
     let good = repository.commit(&[("all.yaml", &yaml(std::slice::from_ref(&job)))])?;
@@ -47,7 +47,7 @@ pub(crate) async fn commits(scene: &Scene) -> Result<()> {
         "its pods were replaced"
     );
 
-    // What may not.
+    // A change that it does not allow.
     let mut other = job.clone();
     other["spec"]["taskGroups"][0]["command"] = json!(["python", "other.py"]);
     let bad = repository.commit(&[("all.yaml", &yaml(&[other]))])?;

@@ -64,7 +64,8 @@ async fn in_sync(change: impl FnOnce(&mut Value)) -> Result<()> {
     let synced = |state: &State| state.sync == "Synced" && state.operation.0 == "Succeeded";
     application.becomes("synced", SOON, synced).await?;
 
-    // What is somebody's own to begin with: that of docs/gitops permits what a job needs.
+    // Objects that users own from the start: the default queue, and the policies of docs/gitops,
+    // which permit what a job needs.
     let queue = helm::chart().join("files/queue.yaml");
     for file in [queue, docs("platform/base.yaml")] {
         control_plane.apply_yaml(&fs::read_to_string(file)?).await?;

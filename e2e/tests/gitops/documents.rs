@@ -21,7 +21,7 @@ use crate::scene::{SOON, Scene, docs};
 const TEAM: &str = "team-a";
 
 pub(crate) async fn delivered(scene: &Scene) -> Result<()> {
-    // What the flavor of docs takes, for the jobs of docs.
+    // Nodes that match the flavor in docs, for the jobs in docs.
     let _nodes = Nodes::new(5)
         .name("gitops-docs-{i}")
         .gpus(8)
@@ -68,7 +68,7 @@ pub(crate) async fn delivered(scene: &Scene) -> Result<()> {
     ensure!(image == "registry.example/train:1.4", "{image}");
     is_there(&delivered[1]).await?;
 
-    // What Flux would wait for is so, as it stands on the cluster.
+    // The objects on the cluster are in the state for which Flux waits.
     let mut objects = vec![serde_json::to_value(jobs.get("llm-7").await?)?];
     for (plural, name) in [
         ("trainingqueues", "team-a"),
@@ -89,7 +89,8 @@ pub(crate) async fn delivered(scene: &Scene) -> Result<()> {
         ensure!(said.status == "Current", "{object}: {said:?}");
     }
 
-    // The other folders of the team, as its own Applications. Of one the hook comes first.
+    // The other folders of the team, each as its own Application. One of them has a hook, which
+    // runs first.
     for (path, job) in [("team/overlays/try", "llm-try"), ("team/hook", "tokenize")] {
         let name = path.replace('/', "-");
         let application = argocd::application(&name, &repository, path, TEAM);

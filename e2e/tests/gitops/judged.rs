@@ -1,4 +1,4 @@
-//! What the states of our objects are for kstatus, by which Flux judges.
+//! The kstatus status of Trellis objects in each state. Flux decides by it.
 
 use anyhow::{Result, ensure};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -35,7 +35,7 @@ pub(crate) fn changed(mut object: Value) -> Value {
     object
 }
 
-/// What is expected of each phase; a new one has to be thought about here.
+/// The expected status of each phase. The match has no wildcard, so a new phase must be added here.
 fn expected(phase: JobPhase) -> &'static str {
     match phase {
         JobPhase::Refused | JobPhase::Blocked | JobPhase::Failed => "Failed",
@@ -127,15 +127,15 @@ pub(crate) fn others() -> Result<()> {
         cases.push((ready(kind, false), "Failed"));
         cases.push((changed(ready(kind, true)), "InProgress"));
     }
-    // Of a queue kstatus knows the generation alone.
+    // kstatus looks only at the observed generation of a queue.
     cases.push((queue(true, "Accepted"), "Current"));
     cases.push((queue(false, "QueueStopped"), "Current"));
     cases.push((changed(queue(true, "Accepted")), "InProgress"));
-    // A journal's phase is no word of kstatus, in whatever it is, and it has no conditions.
+    // kstatus ignores the phase of a journal, and a journal has no conditions.
     for (phase, _) in GANG_PHASES {
         cases.push((pod_group(phase), "Current"));
     }
-    // What has no status is there as soon as it is applied.
+    // An object without status is Current as soon as it is applied.
     for kind in ["Topology", "ResourceFlavor", "PodGroup"] {
         cases.push((
             json!({"apiVersion": "trellis.dev/v1alpha1", "kind": kind,

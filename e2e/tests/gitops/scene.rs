@@ -1,4 +1,4 @@
-//! What all of them share: control planes with nodes, an operator and an Argo CD.
+//! Setup that these tests share: control planes with nodes, an operator and an Argo CD.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};

@@ -50,7 +50,7 @@ fn judge(cases: &[(Value, &str, &str)]) -> Result<()> {
     Ok(())
 }
 
-/// What is expected of each phase; a new one has to be thought about here.
+/// The expected health of each phase. The match has no wildcard, so a new phase must be added here.
 fn expected(phase: JobPhase) -> &'static str {
     match phase {
         JobPhase::Refused | JobPhase::Blocked | JobPhase::Failed => "Degraded",

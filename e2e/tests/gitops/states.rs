@@ -1,4 +1,4 @@
-//! What an Application says of its jobs: honestly, whatever happens to them.
+//! An Application reports the true state of its jobs in every case.
 
 use anyhow::{Result, ensure};
 use serde_json::json;
@@ -35,7 +35,7 @@ pub(crate) async fn states(scene: &Scene) -> Result<()> {
     let failed = application
         .becomes("Degraded", SOON, |s| s.health == "Degraded")
         .await?;
-    // What has become of the job is no difference to git.
+    // The job has failed but does not differ from git.
     ensure!(failed.sync == "Synced", "{failed:#?}");
     let (_, health, message) = &failed.resources[JOB];
     ensure!(
@@ -76,7 +76,8 @@ pub(crate) async fn ended(scene: &Scene) -> Result<()> {
     application.delete(SOON).await
 }
 
-/// What policy refuses is Degraded, in our words, and no difference to git; mended, it goes on.
+/// A job that a policy denies is Degraded with the message of Trellis, and stays Synced. It runs
+/// once it is fixed.
 pub(crate) async fn refused(scene: &Scene) -> Result<()> {
     let site = scene.site(1).await;
     let mut job = site.job("train", 1, 1);

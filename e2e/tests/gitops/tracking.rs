@@ -1,4 +1,4 @@
-//! What Argo CD takes for its own: what is in git, and nothing that Trellis makes of it.
+//! Argo CD tracks the objects in git, and none of those that Trellis creates.
 
 use std::collections::BTreeSet;
 

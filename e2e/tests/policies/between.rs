@@ -49,7 +49,7 @@ fn creates_the_second(request: &Request) -> bool {
     is_create && !request.dry_run && name == "j-worker-1"
 }
 
-/// Whether not one pod is to be made, or none is to be left.
+/// The expected outcome: no pod is ever created, or no pod remains.
 #[derive(Clone, Copy, PartialEq)]
 enum Pods {
     NeverAny,
@@ -58,7 +58,7 @@ enum Pods {
 
 async fn is_denied_between(which: fn(&Request) -> bool, pods: Pods) {
     let control_plane = operator::control_plane().await.unwrap();
-    // What is held here is not given up by the operator: its lease is long.
+    // The operator keeps its lease while the proxy holds its requests: the lease is long.
     let launch = Launch::named("operator").lease_seconds(60);
     let (_operator, proxy) = Operator::behind_proxy(&control_plane, program(), &launch)
         .await

@@ -86,7 +86,8 @@ async fn where_a_policy_never_was_good_jobs_wait_until_it_is() {
     delete(control_plane, site.name()).await;
 }
 
-/// What Cedar passes over: an error of evaluation.
+/// Cedar skips a policy whose evaluation fails, and would allow the job by the other policies. The
+/// operator makes the job wait.
 #[tokio::test]
 async fn a_policy_that_overflows_lets_nothing_through() {
     let control_plane = shared().await;
@@ -122,7 +123,7 @@ async fn bombs_take_a_bounded_time_and_stop_nobody_else() {
         "{}",
         &error[..error.len().min(500)]
     );
-    // What it takes is looked at before it is parsed.
+    // The operator checks bounds on the text, such as its nesting, before it parses it.
     let nested = |open: &str, close: &str, depth: usize| {
         let (open, close) = (open.repeat(depth), close.repeat(depth));
         format!("forbid(principal, action, resource) when {{ {open}true{close} }};")

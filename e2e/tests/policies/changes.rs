@@ -23,7 +23,7 @@ async fn a_forbid_stops_a_gang_that_waits_and_none_that_runs() {
     let refused = site.reaches("waits", JobPhase::Refused).await;
     assert_eq!(reason(&refused), "PolicyDenied");
 
-    // What runs goes on, and is told of.
+    // The running job goes on, and the violation is reported.
     let id = format!("{}/no", site.name());
     let told = event(&site, "runs", "PolicyViolation").await;
     assert!(told.contains(&id), "{told}");

@@ -1,4 +1,4 @@
-//! Who is denied makes nothing, and goes on by itself once it is allowed.
+//! A denied job creates no objects, and starts by itself once it is allowed.
 
 use k8s_openapi::api::core::v1::Service;
 use serde_json::json;
@@ -37,7 +37,7 @@ async fn a_denied_job_makes_nothing_and_names_policy_and_way_out() {
     assert_eq!(site.pods("j").await.len(), 0);
     let services = site.api::<Service>().list(&Default::default()).await;
     assert_eq!(services.unwrap().items.len(), 0);
-    // Nobody touches the job.
+    // The policy is deleted. The job itself is not changed.
     delete(control_plane, site.name()).await;
     let runs = site.reaches("j", JobPhase::Running).await;
     assert_eq!(runs.metadata.generation, generation);
@@ -132,7 +132,7 @@ async fn warn_tells_and_audit_counts_and_neither_stops_anybody() {
             (violation.namespace.as_str(), violation.job.as_str()),
             (site.name(), "j")
         );
-        // What is counted goes with the job.
+        // The violation is no longer counted when the job is deleted.
         site.delete::<TrainingJob>("j").await;
         becomes(control_plane, site.name(), |s| s.violation_count == Some(0)).await;
         delete(control_plane, site.name()).await;

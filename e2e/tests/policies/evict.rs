@@ -31,7 +31,7 @@ fn is_denied(status: &TrainingJobStatus) -> bool {
     decided == Some(PolicyDecision::Denied)
 }
 
-/// What runs goes on, though it is denied.
+/// Checks that a job keeps running although a policy denies it.
 async fn goes_on(site: &Site, name: &str, before: &[k8s_openapi::api::core::v1::Pod]) {
     let job = site.becomes(name, is_denied).await;
     assert_eq!(phase(&job), Some(JobPhase::Running));
@@ -165,7 +165,7 @@ async fn a_policy_that_only_reports_stops_nothing_until_it_says_so() {
     site.pods_become("j", 0).await;
 }
 
-/// Whoever replaces a policy deletes it for a moment.
+/// A client that replaces a policy may delete it for a moment.
 #[tokio::test]
 async fn what_is_missing_invalid_or_cannot_be_evaluated_stops_nothing() {
     let control_plane = shared().await;
@@ -207,7 +207,7 @@ async fn a_mistake_can_be_taken_back_before_it_has_stopped_everything() {
     let control_plane = operator::control_plane().await.unwrap();
     let account = control_plane.service_account_kubeconfig(operator::NAMESPACE, operator::ACCOUNT);
     let kubeconfig = account.await.unwrap();
-    // Who leads next begins to count anew: a busy machine must not cost it the lease.
+    // A new leader counts evictions from zero, so a busy machine must not cost this one its lease.
     let launch = Launch::named("operator").lease_seconds(60);
     let _operator = Operator::launch(&control_plane, program(), &kubeconfig, &launch).unwrap();
     let site = Site::new(&control_plane, "mistake", Nodes::new(2).gpus(8)).await;

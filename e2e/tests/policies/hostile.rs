@@ -1,5 +1,5 @@
-//! Who can reach a port of the operator and means harm takes nothing from those whom it is there
-//! for: the API server, who reads metrics, and the kubelet.
+//! An attacker who reaches a port of the operator cannot keep the intended clients from it: the API
+//! server, readers of metrics, and the kubelet.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -22,8 +22,8 @@ use trellis_e2e::wait::eventually;
 use super::program;
 use super::webhook::kubeconfig;
 
-/// Who is in the right is answered within this, whatever others do: the least that anybody who asks
-/// waits for, which is the API server (`timeoutSeconds` of the chart's webhooks).
+/// Legitimate clients get a response within this time during any attack. It is the shortest timeout
+/// of these clients, the API server's (`timeoutSeconds` of the chart's webhooks).
 const SOON: Duration = Duration::from_secs(3);
 /// How long a busy machine may take until something is answered in time.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -124,7 +124,7 @@ impl Port {
     }
 }
 
-/// What the other side says until it hangs up, while it is told this.
+/// Sends `says` that many times, and returns what the server sends until it closes the connection.
 async fn told(mut stream: impl Stream, says: &[u8], times: usize) -> String {
     let mut heard = Vec::new();
     let tells = async {

@@ -56,7 +56,7 @@ async fn a_pod_that_pretends_to_be_of_a_job_is_refused() {
     let own = json!({"labels": {"app": "b", "trellis.dev/pod-group": "gang"}});
     pods.create(&params, &pod("own", own)).await.unwrap();
 
-    // What binds a pod can label it.
+    // A client that binds a pod can label it.
     let binding = |labels: Value| {
         json!({"apiVersion": "v1", "kind": "Binding",
             "metadata": {"name": "own", "labels": labels},
@@ -202,7 +202,8 @@ async fn the_pod_group_of_a_job_is_not_written_by_people() {
     let mut nobodys = priority.clone();
     nobodys["metadata"] = json!({"ownerReferences": null});
     refused(patch("j", nobodys.clone()).await);
-    // That alone would take it from the eyes of Trellis, and the next write could say anything.
+    // Removing the owner reference alone would hide the object from Trellis, and the next write
+    // could set anything.
     let stripped = json!({"metadata": {"ownerReferences": null}});
     refused(patch("j", stripped.clone()).await);
     let mut leads_nowhere = groups.get("j").await.unwrap().metadata.owner_references;

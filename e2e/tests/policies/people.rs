@@ -9,7 +9,7 @@ use trellis_e2e::control_plane::ControlPlane;
 use trellis_e2e::rights;
 use trellis_e2e::site::Site;
 
-/// Who is in it may write jobs and pods, and bind these.
+/// Members of this group may write jobs and pods, and bind pods.
 const GROUP: &str = "people";
 
 /// Gives the group its rights, and waits until its people have them.
@@ -48,7 +48,7 @@ pub(crate) fn jobs_of(site: &Site, person: &Client) -> Api<TrainingJob> {
     Api::namespaced(person.clone(), site.name())
 }
 
-/// What a job is stamped with.
+/// The requester that a job is stamped with.
 #[derive(Deserialize, Debug, PartialEq, Eq)]
 pub(crate) struct Stamp {
     pub(crate) user: String,

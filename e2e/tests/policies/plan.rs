@@ -22,8 +22,8 @@ async fn plan(site: &Site, more: &[&str]) -> Output {
     command.args(more).output().await.unwrap()
 }
 
-/// How it ended, whether it is denied, and who is said to have been taken. What other tests do
-/// to policies is noted too.
+/// Exit code, whether the plan is denied, and the note about the assumed requester. Other notes are
+/// ignored, because other tests change policies at the same time.
 fn said(output: &Output) -> (Option<i32>, bool, Option<String>) {
     let out = String::from_utf8_lossy(&output.stdout);
     let err = String::from_utf8_lossy(&output.stderr);

@@ -1,4 +1,4 @@
-//! What a job's pod template says arrives in its pods, or is refused with its path.
+//! A job's pod template is applied to its pods, or refused with the path of the field.
 
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
@@ -148,11 +148,11 @@ async fn what_may_not_stand_in_a_template_is_refused_with_its_path() {
     }
 }
 
-/// It is part of what a job is: a change of it is refused by the API server itself.
-/// All but one: it takes two objects for equal that have as many fields, none of which
-/// it knows and none of which both have (`unstructuredMap.Equal`), so that a template of
-/// `metadata` alone may become one of `spec` alone. That is judged as any other, and is
-/// for the next attempt.
+/// The template is part of the spec, so the API server itself refuses to change it. There is one
+/// exception: the API server takes two objects for equal if they have the same number of fields,
+/// none of which it knows and none of which both have (`unstructuredMap.Equal`). A template of
+/// `metadata` alone may thus become one of `spec` alone. The operator checks such a template like
+/// any other, and uses it for the next attempt.
 #[tokio::test]
 async fn a_template_is_fixed_once_the_job_has_had_its_place() {
     use kube::api::{Patch, PatchParams};

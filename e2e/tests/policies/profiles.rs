@@ -1,4 +1,4 @@
-//! What a platform says in a RuntimeProfile arrives in the pods of the jobs that name it.
+//! The settings of a RuntimeProfile are applied to the pods of the jobs that name it.
 
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::networking::v1::NetworkPolicy;
@@ -67,7 +67,7 @@ async fn a_job_waits_for_its_profile_and_has_what_it_says() {
         .unwrap();
     assert_eq!(accepted.status, "Unknown");
     assert_eq!(site.pods("j").await.len(), 0);
-    // Nobody touches the job.
+    // The test creates the profile and does not change the job.
     let spec = json!({
         "env": [{"name": "NCCL_IB_HCA", "value": "mlx5"}],
         "tolerations": [{"key": "example.com/fabric", "operator": "Exists"}],
@@ -176,7 +176,7 @@ async fn what_a_profile_brings_is_granted_by_its_name_or_denied() {
         "{said}"
     );
     assert_eq!(policy(&refused).missing_permits.len(), 1);
-    // What the API server asks for: a RuntimeClass of that name.
+    // The API server requires a RuntimeClass of that name.
     let class = json!({
         "apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass",
         "metadata": {"name": "nvidia"}, "handler": "nvidia",

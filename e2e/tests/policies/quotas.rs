@@ -66,7 +66,7 @@ async fn becomes(
     so.await.unwrap().status.unwrap()
 }
 
-/// What is held of each limit, and the most.
+/// Usage and maximum of each limit.
 fn uses(status: &QuotaPolicyStatus) -> Vec<(String, String, String)> {
     let uses = status.holders.iter().flat_map(|holder| &holder.uses);
     uses.map(|u| {
@@ -208,7 +208,7 @@ async fn limits_hold_over_a_restart_and_burnt_hours_are_remembered() {
         "{says}"
     );
     external_waits(&site).await;
-    // What needs no GPU burns nothing.
+    // A job without GPUs uses no GPU hours.
     site.submit("none", 1, 0).await;
     site.reaches("none", JobPhase::Running).await;
     change(&control_plane, &site, limits(100)).await;
@@ -219,7 +219,7 @@ async fn limits_hold_over_a_restart_and_burnt_hours_are_remembered() {
     operator::give_lease_back(&control_plane).await.unwrap();
     site.submit("b", 1, 1).await;
     let _second = Operator::start(&control_plane, program()).await.unwrap();
-    // Two run, and nobody has forgotten them.
+    // The new leader counts the two running jobs.
     let waits = site.waits_for("b", Reason::QuotaPolicyExceeded).await;
     assert!(message(&waits).contains("2 of 2 are held"), "{waits:?}");
     assert_eq!(site.pods("b").await.len(), 0);

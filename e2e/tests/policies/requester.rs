@@ -19,13 +19,13 @@ use super::people::{self, jobs_of, person};
 use super::scene::{about, active, apply, policy};
 use super::{program, shared, site};
 
-/// Nobody submits but who is known to be in `ml`.
+/// Only requesters known to be in `ml` may submit.
 const ONLY_ML: &str = "forbid(principal, action == Trellis::Action::\"Submit\", resource) \
     unless { context has requester && context.requester.groups.contains(\"ml\") };";
 const ADA: &str = r#"{"user": "ada", "groups": ["ml", "all"]}"#;
 
 async fn only_ml(control_plane: &ControlPlane, site: &Site) {
-    // Who cannot be told any more is not stopped for it.
+    // A job is not evicted because its requester is no longer known.
     let evicts = json!({"onViolation": "Evict"});
     apply(control_plane, &about(site, ONLY_ML, evicts)).await;
     active(control_plane, site.name()).await;
@@ -135,7 +135,7 @@ async fn nobody_is_known_where_stamps_may_be_forged() {
         .unwrap();
     let gone = "the ValidatingAdmissionPolicyBinding \"trellis-requested-by\" is not there";
     says(&operator, gone).await;
-    // What runs goes on; whoever it was is not known any more.
+    // The running job goes on, although its requester is no longer known.
     site.becomes("early", |status| {
         let told = status.policy.as_ref();
         told.is_some_and(|told| told.requester.is_none())

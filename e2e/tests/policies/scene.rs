@@ -61,7 +61,7 @@ pub(crate) async fn becomes(
     so.await.unwrap().status.unwrap()
 }
 
-/// Whether a condition holds, and its message.
+/// Status and message of a condition.
 pub(crate) fn condition(status: &JobPolicyStatus, type_: &str) -> (String, String) {
     let found = status.conditions.iter().find(|c| c.type_ == type_);
     let found = found.unwrap_or_else(|| panic!("no {type_}: {status:?}"));
@@ -90,7 +90,7 @@ pub(crate) async fn own_is(site: &Site, name: &str, type_: &str, so: &str) -> Jo
     found.await.unwrap().status.unwrap()
 }
 
-/// What policies have decided about a job.
+/// The policy decision in a job's status.
 pub(crate) fn policy(job: &TrainingJob) -> PolicyVerdict {
     let status = job.status.clone().unwrap_or_default();
     status

@@ -1,4 +1,5 @@
-//! Who writes the spec of a job is stamped on it, whatever the way, and nobody else.
+//! Every write of a job's spec stamps the job with the user who made it, whichever API call it
+//! uses. Other writes do not change the stamp.
 
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};

@@ -81,7 +81,7 @@ async fn a_diff_tells_which_jobs_a_change_touches() {
     assert_eq!(changed(&said, site.name()), BTreeSet::new());
     assert_eq!(said.status.code(), Some(0), "{said:?}");
 
-    // What would be submitted is decided by what is there.
+    // The command evaluates a new job against the policies on the cluster.
     let job = folder.path().join("job.yaml");
     std::fs::write(&job, site.job("next", 1, 8).to_string()).unwrap();
     let eval = [

@@ -95,7 +95,7 @@ fn refusal(error: kube::Error) -> (String, String) {
     }
 }
 
-/// What kubectl makes of it: whether it succeeded, and what it printed to standard error.
+/// Runs kubectl. Returns whether it succeeded, and its standard error.
 async fn kubectl(site: &Site, arguments: &[&str], objects: &[&Value]) -> (bool, String) {
     let all: Vec<_> = objects.iter().map(ToString::to_string).collect();
     let arguments = [&["--namespace", site.name()], arguments, &["-f", "-"]].concat();
@@ -129,12 +129,12 @@ async fn what_would_be_denied_is_refused_with_the_words_of_its_status() {
     let api: Api<TrainingJob> = site.api();
     assert!(api.get_opt("before-not").await.unwrap().is_none());
 
-    // What is no change of its spec passes, and what is one is looked at.
+    // A change outside the spec passes. A change of the spec is checked.
     let labels = json!({"metadata": {"labels": {"a": "b"}, "annotations": {"c": "d"}}});
     site.patch("before", labels).await.unwrap();
     let again = site.patch("before", json!({"spec": {"restart": {"limit": 5}}}));
     assert_eq!(refusal(again.await.unwrap_err()).0, "PolicyDenied");
-    // Who only stops it is let through.
+    // A change that only suspends the job passes.
     let stopped = site
         .patch("before", json!({"spec": {"suspend": true}}))
         .await;
@@ -332,7 +332,7 @@ async fn who_floods_it_or_sends_garbage_takes_nothing_from_others() {
         (whole("{\"kind\": \"Status\"}"), 400),
     ];
     for (body, expected) in cases {
-        // Who is refused while he sends may hear nothing but the end of the connection.
+        // A client that is refused while it sends may only see the connection close.
         match caller.ask(body).await {
             Ok((code, said)) => {
                 assert_eq!(code, expected, "{said}");
@@ -441,7 +441,7 @@ async fn while_nobody_answers_jobs_are_stored_and_denied_all_the_same() {
         assert_eq!(answer["response"]["allowed"], false, "{answer}");
     }
 
-    // Nobody is blocked, and nothing runs.
+    // Without an operator the API server accepts jobs, and they do not run.
     is_tried(&site, &job, IN_TIME * 2).await;
     create(&site, job).await;
     let _operator = Operator::launch(&control_plane, program(), &kubeconfig, &launch).unwrap();

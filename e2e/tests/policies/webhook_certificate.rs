@@ -93,7 +93,7 @@ async fn it_is_renewed_under_load_and_no_request_fails() {
             "{} were seen",
             seen.len()
         );
-        // Who comes anew trusts whom the API server is told to trust.
+        // New clients trust the CA bundle in the webhook configuration.
         for port in [port, other] {
             let caller = Caller::new(&control_plane, port).await.unwrap();
             let answer = caller.ask(whole(asked.clone())).await;
@@ -120,7 +120,7 @@ async fn what_is_spoilt_is_put_right() {
     let kubeconfig = kubeconfig(&control_plane).await;
     let launch = early::launch("operator", port).argument("--health=127.0.0.1:0");
     let mut operator = Operator::launch(&control_plane, program(), &kubeconfig, &launch).unwrap();
-    // Nothing of it is installed yet: that is said, and nothing else suffers.
+    // The webhook is not installed yet. The operator logs that, and works without it.
     eventually(Duration::from_secs(20), || async {
         let log = operator.log()?;
         anyhow::ensure!(log.contains("webhook.yaml of the chart"), "{log}");
@@ -128,8 +128,8 @@ async fn what_is_spoilt_is_put_right() {
     })
     .await
     .unwrap();
-    // Nobody is sent to who could not answer. It leads all the same, or nothing would ever come
-    // right.
+    // The operator is not ready, so that no Service sends it requests that it could not answer. It
+    // leads all the same: otherwise no operator would ever make the certificate.
     let site = Site::new(&control_plane, "unready", Nodes::new(1).gpus(8)).await;
     site.submit("j", 1, 8).await;
     site.reaches("j", JobPhase::Running).await;
@@ -150,7 +150,7 @@ async fn what_is_spoilt_is_put_right() {
     );
     operator.assert_runs();
 
-    // Somebody empties the Secret, and has the API server trust nobody.
+    // A user empties the Secret and removes the CA bundles.
     let client = control_plane.client();
     let secrets: Api<Secret> = Api::namespaced(client.clone(), operator::NAMESPACE);
     let none = json!({"data": null});

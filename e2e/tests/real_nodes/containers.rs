@@ -1,4 +1,4 @@
-//! What becomes of containers, in the words of a real kubelet.
+//! Container states as a real kubelet reports them.
 
 use serde_json::{Value, json};
 use trellis_api::job::JobPhase;

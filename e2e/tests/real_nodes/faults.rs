@@ -1,4 +1,4 @@
-//! What a kubelet and a node do that a simulated one has to be told: refuse, and die.
+//! Faults that a simulated node only has on request: the kubelet refuses a pod, and the node dies.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -78,7 +78,7 @@ async fn fills(place: &Place, job: &str) -> String {
     nodes.into_iter().next().unwrap()
 }
 
-/// Nobody says that the node is unhealthy, so its gang goes on.
+/// No condition or taint reports the node as unhealthy, so its gang goes on.
 pub(crate) async fn under(scene: &'static Scene, place: Place) -> End {
     let shared = place.shared_folder("shared").await;
     let node = fills(&place, "first").await;
@@ -118,7 +118,7 @@ pub(crate) async fn fails(scene: &'static Scene, place: Place) -> End {
     End::Passed
 }
 
-/// What needs all GPUs waits, what needs those that are well does not.
+/// A job that needs all GPUs waits. A job that needs only the healthy ones runs.
 pub(crate) async fn all(scene: &'static Scene, place: Place) -> End {
     let shared = place.shared_folder("shared").await;
     place.create(place.waits("one", 1, 1)).await.unwrap();

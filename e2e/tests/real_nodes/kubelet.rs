@@ -82,7 +82,7 @@ pub(crate) async fn restart(scene: &'static Scene, place: Place) -> End {
         assert_eq!(containers(&place, "j").await, before);
     }
 
-    // What is free there is offered again, and nothing else.
+    // The operator offers the free GPUs of the node again, and no others.
     place.create(place.waits("rest", 5, 1)).await.unwrap();
     let rest = place.reaches("rest", JobPhase::Running).await;
     is_undisturbed(&rest);

@@ -1,4 +1,4 @@
-//! Nothing of real nodes is left on the machine, not even when their test is killed.
+//! Real nodes leave nothing on the machine, even if their test is killed.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -11,7 +11,7 @@ use trellis_e2e::wait::eventually;
 
 use crate::scene::{End, Place, Scene};
 
-/// What is there of the nodes of a process: processes, folders, cgroups, interfaces, mounts.
+/// Leftovers of the nodes of a process: processes, folders, cgroups, interfaces and mounts.
 fn left(parent: u32, folder: &Path) -> Result<Vec<String>> {
     let mut left = Vec::new();
     let name = folder.display().to_string();

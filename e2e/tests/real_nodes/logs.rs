@@ -96,7 +96,7 @@ pub(crate) async fn printed(scene: &'static Scene, place: Place) -> End {
     assert_eq!(next().await, "rank 1 attempt 2");
     place.runs_again("j", 2).await;
     all(2).await;
-    // What ran before has gone with its pods, and its last words are known.
+    // The logs of the first attempt are gone with its pods, but their last lines are known.
     let (none, out, why) = said(scene, &place, &["-p", "--rank", "1"]).await;
     assert_eq!((none, out.as_str()), (Some(1), ""), "{why}");
     let last = "The last line of j-worker-1 in attempt 1: out of data in 1";

@@ -10,7 +10,7 @@ pub(crate) async fn allreduce(_: &'static Scene, place: Place) -> End {
     let mut job = place.runs("j", 2, &[]);
     let groups = job["spec"]["taskGroups"].as_array_mut().unwrap();
     let mut launcher = groups[0].clone();
-    // Who says nothing runs sshd.
+    // Pods without a command run sshd.
     groups[0].as_object_mut().unwrap().remove("command");
     groups[0]["gpus"] = json!(2);
     launcher["name"] = json!("launcher");

@@ -1,4 +1,4 @@
-//! What all of them share: a control plane with four real nodes, and the operator.
+//! Setup that these tests share: a control plane with four real nodes, and the operator.
 
 use std::collections::BTreeSet;
 use std::ops::Deref;
@@ -134,7 +134,7 @@ impl Scene {
         }
     }
 
-    /// That a node is Ready, and offers so many GPUs.
+    /// Checks that a node is Ready and offers that many GPUs.
     pub(crate) async fn is_well(&self, node: &str, gpus: u32) -> Result<()> {
         let ready = self.ready(node).await?;
         ensure!(ready.status == "True", "{node}: {ready:?}");
@@ -311,7 +311,7 @@ impl Place {
         job
     }
 
-    /// What the pods of a job have printed, by their names.
+    /// The logs of a job's pods, by pod name.
     pub(crate) async fn logs(&self, name: &str) -> Vec<(String, String)> {
         let mut logs = Vec::new();
         for pod in self.pods(name).await {

@@ -24,7 +24,7 @@ async fn where_nobody_knows_the_kind_jobs_say_so_and_go_on_once_it_is_installed(
         "{}",
         message(&waiting)
     );
-    // Who asks for none is not held up.
+    // A job without such Secrets does not wait.
     site.submit("plain", 1, 0).await;
     site.reaches("plain", JobPhase::Running).await;
     for crd in crds().unwrap() {

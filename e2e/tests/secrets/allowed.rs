@@ -1,4 +1,4 @@
-//! Who may read what of a store is for policies to say, and by default nobody may.
+//! Policies decide which jobs may read which keys of a store. By default none may.
 
 use kube::Api;
 use kube::api::{DeleteParams, ListParams};

@@ -1,6 +1,6 @@
-//! Secrets from outside the cluster: no job has a place before its Secrets are there, on a real
-//! control plane with the CRDs of External Secrets Operator. What its controller does the tests
-//! do, and in one of them itself, where it is to be had.
+//! Secrets from outside the cluster: no job is placed before its Secrets exist, on a real control
+//! plane with the CRDs of External Secrets Operator. The tests act as its controller. One test runs
+//! the controller itself, where it is installed.
 
 mod absent;
 mod allowed;

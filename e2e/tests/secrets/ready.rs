@@ -14,7 +14,7 @@ use trellis_e2e::site::Site;
 
 use super::{A_WHILE, external, gone, job, shared, site};
 
-/// What the status says of the ExternalSecret.
+/// The ExternalSecret in the job's status.
 fn told(job: &TrainingJob) -> CompiledObject {
     let compiled = &job.status.as_ref().unwrap().compiled;
     let found = compiled.iter().find(|o| o.kind == "ExternalSecret");
@@ -77,7 +77,7 @@ async fn no_pod_is_there_before_the_secret_is_and_then_its_pods_read_it() {
     let secrets = site.api::<Secret>();
     assert!(secrets.get(&made).await.is_ok());
 
-    // What runs goes on when the store is away.
+    // The running job goes on while the store is unavailable.
     fail(&site, "j-wandb", "the store is away").await.unwrap();
     let runs = site.becomes("j", |s| s.compiled.iter().any(|o| o.problem.is_some()));
     assert_eq!(runs.await.status.unwrap().phase, Some(JobPhase::Running));
@@ -117,7 +117,7 @@ async fn whoever_changes_an_external_secret_of_a_job_has_it_put_right() {
         Ok(api.get("j-wandb").await?)
     });
     assert_eq!(right.await.unwrap().spec, before.spec);
-    // Whoever takes it away gets it back.
+    // The operator creates a deleted ExternalSecret again.
     site.delete::<ExternalSecret>("j-wandb").await;
     let anew = kube::runtime::wait::await_condition(
         api.clone(),

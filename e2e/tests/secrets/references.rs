@@ -1,4 +1,4 @@
-//! What pods need of their namespace is there before a job has a place.
+//! A job is placed only after the objects that its pods refer to exist in its namespace.
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret, ServiceAccount};
 use kube::Api;

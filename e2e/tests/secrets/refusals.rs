@@ -1,4 +1,4 @@
-//! What breaks a rule is refused by the API server and by the library with the same words.
+//! The API server and the library refuse a broken rule with the same message.
 
 use serde_json::{Value, json};
 use trellis_api::rules::{SECRET_DATA, SECRET_NAME, SECRET_REFRESH, SECRET_SOURCE};

@@ -109,7 +109,8 @@ async fn a_gang_that_admission_sends_from_flavor_to_flavor_is_put_off() {
     ] {
         control_plane.apply_yaml(&object.to_string()).await.unwrap();
     }
-    // Whoever tolerates spot must not go there, and whoever does not must.
+    // The policy contradicts the plan: it sends pods that tolerate spot to other nodes, and all
+    // other pods to spot nodes.
     let to = |pool: &str| {
         format!("[JSONPatch{{op: \"add\", path: \"/spec/nodeSelector/pool\", value: \"{pool}\"}}]")
     };

@@ -75,7 +75,7 @@ async fn who_does_well_has_its_grace_and_who_has_failed_a_short_one() {
     site.runs_again("j", 2).await;
     site.stop_slowly("j", "15s").await;
     site.exit("j-worker-0", "1").await;
-    // Of the one that has ended nothing is left to stop.
+    // The failed pod has ended and needs no grace period. The other one is stopped.
     let others = || async {
         let pods = site.pods("j").await;
         let other = pods.iter().find(|pod| pod.name_any() == "j-worker-1");

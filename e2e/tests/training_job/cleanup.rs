@@ -1,4 +1,4 @@
-//! What is left of a job that has ended, and for how long.
+//! The objects that remain after a job has ended, and for how long.
 
 use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Service};

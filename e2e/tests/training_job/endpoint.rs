@@ -1,5 +1,5 @@
-//! What the engine alone knows, for who may know it: positions, numbers and
-//! expected starts of all that wait, and snapshots of the whole.
+//! Data that only the engine has, for users with the right to it: positions, numbers and expected
+//! starts of all pending jobs, and snapshots of the whole state.
 
 use std::process::Command;
 
@@ -21,7 +21,7 @@ use super::{shared, site};
 const WAITING: &str = "/v1alpha1/waiting";
 const SNAPSHOT: &str = "/v1alpha1/snapshot";
 
-/// What the endpoint answers to the bearer of a token: the code and the body.
+/// Sends a request with a bearer token, and returns the status code and the JSON of the response.
 async fn ask(token: Option<&str>, path: &str) -> (StatusCode, Value) {
     let (code, text) = text(token, path).await;
     (code, serde_json::from_str(&text).unwrap())
@@ -115,7 +115,7 @@ async fn who_may_list_jobs_sees_why_they_wait_and_until_when() {
     assert_eq!(large.expected_start, None);
     assert!(head.position < large.position);
 
-    // Others of other namespaces, and of all of them, are not for everyone.
+    // Pending jobs of other namespaces, or of all namespaces, need further rights.
     assert_eq!(code(None, &own).await, 401);
     assert_eq!(code(Some("no token"), &own).await, 401);
     assert_eq!(code(Some(&lister), WAITING).await, 403);

@@ -68,7 +68,7 @@ async fn asked_for(site: &Site, claim: &str, not: Option<&str>) -> String {
     node.await.unwrap()
 }
 
-/// What a provisioner makes for a claim: a disk of the node.
+/// Acts as the provisioner: creates a disk on the node for a claim.
 async fn provision(site: &Site, claim: &str, node: &str, volume: &str) {
     let uid = claims(site).get(claim).await.unwrap().uid();
     let made = disk(volume, site.name(), node);

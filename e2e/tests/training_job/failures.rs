@@ -1,4 +1,4 @@
-//! What goes wrong with pods, what that does, and what the status says of it.
+//! Failures of pods, their effect, and the status that reports them.
 
 use std::time::Duration;
 
@@ -145,7 +145,7 @@ async fn a_node_on_which_ranks_fail_twice_in_a_row_is_kept_away_from() {
     assert_ne!(node, Some(bad));
 }
 
-/// Nobody but the user knows whether a rank that is cut off still writes.
+/// Only the user knows whether a rank on an unreachable node still writes.
 #[tokio::test]
 async fn who_waits_for_lost_nodes_is_not_placed_beside_what_may_still_run() {
     let site = site("cutoff", 2).await;
@@ -167,15 +167,15 @@ async fn who_waits_for_lost_nodes_is_not_placed_beside_what_may_still_run() {
     assert_eq!(left.len(), 1);
     assert_eq!(left[0].metadata.uid, pod.metadata.uid);
     assert!(left[0].metadata.deletion_timestamp.is_some());
-    // Whoever knows that it is off says so.
+    // A user who knows that the node is off deletes the pod.
     let pods = site.api::<Pod>();
     let at_once = DeleteParams::default().grace_period(0);
     pods.delete("j-worker-0", &at_once).await.unwrap();
     site.runs_again("j", 2).await;
 }
 
-/// The garbage collector deletes them, and nobody is left to stop them. Those of a job that waits
-/// for its lost nodes may still write, and stay until somebody says that they do not.
+/// The garbage collector deletes these pods, and no kubelet is left to stop them. Pods of a job
+/// that waits for its lost nodes may still write, and stay until a user confirms that they do not.
 #[tokio::test]
 async fn pods_of_a_deleted_job_on_a_lost_node_are_in_nobodys_way_for_ever() {
     let site = site("orphans", 2).await;

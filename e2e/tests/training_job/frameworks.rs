@@ -1,4 +1,4 @@
-//! What some frameworks need beside their pods: a hostfile, and a key.
+//! The objects that some frameworks need beside their pods: a hostfile, and a key.
 
 use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::{ConfigMap, ResourceQuota, Secret};
@@ -167,7 +167,7 @@ async fn an_exhausted_quota_of_secrets_keeps_no_job_from_its_next_attempt_that_h
     assert!(compiled(&job, "Secret").ready);
 }
 
-/// What a framework makes of roles, replicas and variables.
+/// A framework restricts roles, replicas and variables.
 #[tokio::test]
 async fn the_api_server_refuses_what_is_not_for_the_framework() {
     let site = site("framework", 0).await;

@@ -1,4 +1,4 @@
-//! What the API server refuses of queues, flavors, topologies and policies, and what it takes.
+//! The queues, flavors, topologies and policies that the API server accepts and refuses.
 
 use std::fmt::Debug;
 
@@ -269,7 +269,7 @@ async fn a_policy_has_a_text_and_tests_that_are_requests() {
     ];
     refused::<ClusterJobPolicy>(cluster_policies).await;
     taken::<ClusterJobPolicy>(&[
-        // What Cedar says of the text is not the API server's to say.
+        // The API server does not parse Cedar.
         json!({"cedar": "x"}),
         json!({"cedar": "x".repeat(65_536), "enforcement": "Audit", "onViolation": "Evict", "namespaceSelector": {}}),
         with(request(json!({"cidr": "fd00::/8", "ports": [{"port": 1}, {"port": 65_535, "protocol": "UDP"}]}))),

@@ -95,7 +95,7 @@ impl<'a> Class<'a> {
         self.asked_for("data", None).await
     }
 
-    /// What a provisioner makes for a claim: a disk of the node.
+    /// Acts as the provisioner: creates a disk on the node for a claim.
     async fn provision(&self, claim: &str, node: &str) {
         let uid = self.get(claim).await.uid();
         let made = disk(&self.volume("made"), self.site.name(), node);
@@ -264,7 +264,7 @@ async fn where_a_volume_cannot_be_provisioned_the_gang_goes_elsewhere() {
     assert_eq!(nodes_of(&site.whole("j", 1).await), [&*second].into());
 }
 
-/// What is stopped while its volume is being provisioned gives the node back.
+/// A gang that is suspended while its volume is being provisioned gives the node back.
 #[tokio::test]
 async fn a_gang_that_is_suspended_before_its_claim_is_bound_leaves_nothing_selected() {
     let site = site("stopped", 1).await;
@@ -316,7 +316,7 @@ async fn a_claim_of_one_node_keeps_its_pods_together() {
     assert!(said.contains(why), "{said}");
 }
 
-/// Of pods beyond a gang the first has the claim bound, and the others go where it is.
+/// The claim of best-effort pods is bound for the first of them, and the others follow the volume.
 #[tokio::test]
 async fn a_claim_of_pods_beyond_a_gang_is_bound_for_the_first_of_them() {
     let site = site("boards", 2).await;

@@ -204,7 +204,7 @@ async fn a_job_may_be_deleted_in_any_phase() {
             gone.unwrap_or_else(|e| panic!("deleted after {millis} ms: {e:#}"));
         }
     }
-    // What they held is free.
+    // The GPUs of the deleted jobs are free.
     site.submit("j", 2, 8).await;
     site.reaches("j", JobPhase::Running).await;
 }

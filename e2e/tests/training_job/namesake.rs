@@ -11,8 +11,8 @@ use trellis_e2e::wait::wait_gone;
 
 use super::site;
 
-/// What the garbage collector has not removed yet is no conflict: a GitOps tool that replaces a
-/// job must not see it fail.
+/// Objects that the garbage collector has not removed yet are no conflict: a job that a GitOps tool
+/// replaces must not fail because of them.
 #[tokio::test]
 async fn what_an_earlier_job_left_is_waited_for() {
     let site = site("namesake", 1).await;

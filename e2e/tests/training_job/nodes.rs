@@ -1,4 +1,4 @@
-//! What keeps a gang off a node beside room: the API server's own objects say so.
+//! Objects of the API server that keep a gang off a node, apart from lack of capacity.
 
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::Pod;
@@ -152,7 +152,7 @@ async fn what_a_daemon_set_will_need_of_an_own_node_is_held_back() {
     let job = held(&site, &wide).await;
     assert_eq!(reason(&job), "ExceedsCluster", "{}", message(&job));
     assert!(message(&job).contains("cpu"), "{}", message(&job));
-    // What is left is for jobs: they tolerate the taint of own nodes.
+    // Jobs get the remaining capacity: they tolerate the taint of Trellis's own nodes.
     site.submit("small", 1, 1).await;
     site.reaches("small", JobPhase::Running).await;
     site.delete::<DaemonSet>("exporter").await;

@@ -58,7 +58,7 @@ async fn what_is_planned_is_what_is_done() {
     let kubeconfig = control_plane.kubeconfig();
     let first = site.job("first", 3, 8);
 
-    // What would be created is what the API server would take.
+    // The API server accepts the objects that the plan prints.
     let arguments = ["-n", site.name(), "-o", "yaml"];
     let planned = plan(&kubeconfig, &arguments, &first).await;
     assert_eq!(planned.status.code(), Some(0), "{}", text(&planned.stderr));

@@ -1,4 +1,4 @@
-//! Who makes room for whom: whole gangs, and nobody for nothing.
+//! Preemption of whole gangs. No gang is preempted in vain.
 
 use std::time::Duration;
 
@@ -269,7 +269,7 @@ async fn nobody_leaves_for_a_gang_that_admission_refuses() {
     assert_eq!(counts(&low), (Some(1), Some(0), Some(0)));
 }
 
-/// Whoever stops it: what still stops runs, and is nobody else's quota.
+/// A job that is suspended or deleted keeps its quota until its pods have stopped.
 #[tokio::test]
 async fn quota_is_free_when_the_last_pod_has_stopped_and_not_before() {
     let site = site("stops", 3).await;

@@ -290,7 +290,7 @@ async fn tolerated(site: &trellis_e2e::site::Site, name: &str, pods: usize) -> V
     let mut all = site.whole(name, pods).await.into_iter().map(|pod| {
         let tolerations = pod.spec.unwrap().tolerations.unwrap_or_default();
         let keys = tolerations.into_iter().filter_map(|t| t.key);
-        // What every pod is given.
+        // Kubernetes adds these tolerations to every pod.
         let keys = keys.filter(|key| !key.starts_with("node.kubernetes.io/"));
         keys.collect::<Vec<_>>()
     });

@@ -81,7 +81,7 @@ async fn a_pod_is_started_again_where_it_was_while_the_others_go_on() {
     site.reaches("j", JobPhase::Complete).await;
 }
 
-/// Who waits before it would else take the room that a failing rank leaves.
+/// A gang ahead in the queue would otherwise take the GPUs that a failed rank frees.
 #[tokio::test]
 async fn a_gang_that_starts_again_has_its_nodes_for_itself() {
     let site = site("kept", 2).await;
@@ -103,7 +103,7 @@ async fn a_gang_that_starts_again_has_its_nodes_for_itself() {
         let waits = site.reaches("first", JobPhase::Queued).await;
         assert_eq!(waits.status.unwrap().attempt, Some(1));
     }
-    // What it gives up for good is the other's.
+    // A suspended job gives its nodes up, and the pending job gets them.
     let suspend = json!({"spec": {"suspend": true}});
     site.patch("j", suspend).await.unwrap();
     site.reaches("first", JobPhase::Running).await;
@@ -130,7 +130,7 @@ async fn a_group_waits_for_those_before_it_and_its_place_is_kept() {
     let starts = site.reaches("j", JobPhase::Starting).await;
     let awaited = starts.status.unwrap().internal.awaited_pods.unwrap();
     assert_eq!(awaited.held_groups, ["driver"]);
-    // Nobody else gets the place that is kept for it.
+    // Another job does not get the reserved place.
     site.submit("other", 1, 1).await;
     site.becomes("other", |s| {
         let says = s.full_message();

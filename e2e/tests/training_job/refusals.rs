@@ -1,4 +1,4 @@
-//! What may not run says why, and disturbs no one.
+//! A job that may not run reports the reason, and does not disturb other jobs.
 
 use std::time::Duration;
 

@@ -43,7 +43,7 @@ async fn the_next_run_of_a_job_tells_others_when_it_ends() {
     .unwrap();
 }
 
-/// What the operator says of a job that waits, when it starts included.
+/// The operator's message about a pending job, with its expected start.
 async fn expected(site: &Site, name: &str) -> String {
     let operator = operator::of_all().unwrap();
     let control_plane = shared().await;

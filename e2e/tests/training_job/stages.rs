@@ -72,7 +72,7 @@ async fn a_stage_is_placed_once_the_one_before_is_complete() {
         "{}",
         message(&waits)
     );
-    // What is done stays, with its logs.
+    // The pods of the finished stage remain, with their logs.
     assert_eq!(uids(&site.pods("j").await), uids(&prepare));
     site.delete::<trellis_api::TrainingJob>("other").await;
     let second = site

@@ -1,4 +1,4 @@
-//! What a collector is sent of the work of one job: what docs/traces.md says.
+//! The traces of one job that a collector receives are as docs/traces.md describes them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -65,7 +65,7 @@ fn keep(body: &Bytes, spans: &mut Spans) {
     }
 }
 
-/// What the table of the document says.
+/// The spans in the table of the document.
 fn documented() -> Spans {
     let text = include_str!("../../../docs/traces.md");
     let rows = text.lines().filter(|line| line.starts_with("| `"));

@@ -1,4 +1,5 @@
-//! Who asks: whom the API server names, and nobody whom somebody else does.
+//! The operator takes the user from headers of the API server alone, not from those of other
+//! clients.
 
 use std::time::Duration;
 
@@ -67,8 +68,8 @@ async fn who_names_a_user_and_is_not_the_api_server_is_nobody() {
     is_reached_whoever_else_comes(scene).await;
 }
 
-/// Who is nobody does not keep the API server out. The tests of this file are one: others would
-/// find no place either.
+/// Clients without credentials do not keep the API server out. All tests of this file are one,
+/// because parallel tests would find no free connection either.
 async fn is_reached_whoever_else_comes(scene: &Scene) {
     let control_plane = &scene.control_plane;
     let to = |certificate| direct(control_plane, scene.port, certificate).unwrap();

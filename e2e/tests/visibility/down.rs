@@ -30,7 +30,7 @@ async fn jobs_go_on_and_a_namespace_that_goes_is_emptied_and_ends_with_the_next_
     let why = visibility::becomes(control_plane, false).await.unwrap();
     assert!(why.contains("FailedDiscoveryCheck"), "{why}");
 
-    // What runs runs, and what is new is taken.
+    // Running jobs go on, and new jobs are accepted.
     let admin = control_plane.kubeconfig();
     let (ok, said) = scene.kubectl(&admin, &["get", "jst", "-A"]).await;
     assert!(!ok, "{said}");
@@ -83,7 +83,7 @@ async fn jobs_go_on_and_a_namespace_that_goes_is_emptied_and_ends_with_the_next_
     site.reaches("runs", JobPhase::Running).await;
 }
 
-/// What docs/endpoint.md tells those to do who cannot wait for an operator.
+/// The workaround of docs/endpoint.md for users who cannot wait for an operator.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_the_api_service_a_namespace_ends_though_no_operator_is_there() {
     let mut scene = Scene::new().await.unwrap();

@@ -55,7 +55,7 @@ async fn a_job_that_waits_is_explained_to_who_may_view_it() {
         Ok(())
     });
     shown.await.unwrap();
-    // What the nodes are is not for who may view a namespace: how many are what is.
+    // A viewer of a namespace sees how many nodes there are, but not their names.
     let whole = [&get("waits")[..], &["-o", "json"]].concat();
     let (ok, said) = scene.kubectl(&viewer, &whole).await;
     assert!(ok, "{said}");

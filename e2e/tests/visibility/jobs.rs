@@ -166,7 +166,7 @@ async fn discovery_tells_of_it_and_leaves_the_rest_alone() {
         Ok(())
     });
     discovered.await.unwrap();
-    // What its fields mean.
+    // `kubectl explain` describes the fields.
     for (field, says) in [
         ("jobstates.expectedStart", "expected to start"),
         ("explanations.shortage.missing", "What is missing"),

@@ -1,4 +1,4 @@
-//! What the engine alone knows, read through the API server with a user's own rights.
+//! Data that only the engine has, read through the API server with the rights of a user.
 
 mod access;
 mod down;

@@ -71,7 +71,7 @@ async fn queues_and_nodes_are_told_of_with_who_holds_them() {
         let (ok, said) = scene.kubectl(&viewer, &["get", kind]).await;
         assert!(!ok && said.contains("Forbidden"), "{kind}: {said}");
     }
-    // Who looks after the cluster does.
+    // A user with the platform role sees them.
     let binding = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
         "metadata": {"name": site.name()},
