@@ -109,8 +109,8 @@ impl PodPolicy {
         Self::tell_kubelets(control_plane, namespace, &words).await
     }
 
-    /// Has the pods bear these annotations, by which [`kubelet`]s are told what to do. They are
-    /// not the user's to give.
+    /// Sets these annotations, which instruct a simulated [`kubelet`], on the pods of a namespace.
+    /// Users may not set them in a job.
     ///
     /// # Errors
     /// If the API server refuses the policy.

@@ -4,9 +4,8 @@ use std::thread;
 
 use kube::{Client, Config};
 
-/// Does something with a client of its own, on a thread of its own: the runtime of the test may be
-/// about to end, so it is no place for this. Best effort: what is left over goes with the control
-/// plane at the latest.
+/// Runs `task` with its own client on its own thread, because the runtime of the test may be about
+/// to end. Best effort: anything that it fails to remove ends with the control plane.
 pub(crate) fn with_client(config: Config, task: impl AsyncFnOnce(Client) + Send + 'static) {
     thread::spawn(move || {
         let Ok(runtime) = tokio::runtime::Builder::new_current_thread()

@@ -11,7 +11,7 @@ use crate::process::Process;
 
 /// The Go module that has CRDs and controllers. `control-plane/cert-manager` names its version.
 const MODULE: &str = "github.com/cert-manager/cert-manager";
-/// The kinds of Certificates and of who signs them, by their plurals.
+/// The kinds of Certificates and their issuers, by plural.
 const KINDS: [&str; 4] = [
     "certificates",
     "certificaterequests",

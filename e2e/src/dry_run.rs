@@ -37,7 +37,7 @@ pub async fn dry_run(
         .force()
         .dry_run()
         .validation_strict();
-    // An apply takes no `generateName`: the name is one of those that it stands for.
+    // An apply does not accept `generateName`, so this uses a name that it could generate.
     let generated = object.metadata.generate_name.take();
     let name = object.metadata.name.clone();
     let name = name.or_else(|| generated.map(|prefix| format!("{prefix}xxxxx")));

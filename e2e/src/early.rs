@@ -46,11 +46,11 @@ pub fn launch(name: &str, port: u16) -> Launch {
         .argument("--webhook-host=127.0.0.1")
 }
 
-/// Applies the chart's `files/webhook.yaml`. There is no network of Services here: the API server is
-/// told of the address instead.
+/// Applies the chart's `files/webhook.yaml`. No Service works here, so the configuration has the
+/// operator's address instead.
 ///
 /// # Errors
-/// If the API server refuses something.
+/// If the API server refuses an object.
 pub async fn install(
     control_plane: &ControlPlane,
     port: u16,

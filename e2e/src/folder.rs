@@ -5,11 +5,11 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 
-/// Copies all that is in a folder into another, which is made where it is missing.
+/// Copies the content of a folder into another, which is created if it does not exist.
 ///
 /// # Errors
 ///
-/// When something cannot be read or written.
+/// When a file cannot be read or written.
 pub fn copy(from: &Path, to: &Path) -> Result<()> {
     fs::create_dir_all(to).with_context(|| format!("make {}", to.display()))?;
     let read = || format!("read {}", from.display());

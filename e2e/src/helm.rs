@@ -20,7 +20,7 @@ pub fn chart() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../charts/trellis")
 }
 
-/// Helm, with settings of its own that nobody else sees.
+/// Helm with its own settings, which no other process uses.
 #[derive(Debug)]
 pub struct Helm {
     program: PathBuf,

@@ -136,11 +136,12 @@ impl Jobs {
         api.delete(name, &DeleteParams::default()).await.unwrap();
     }
 
-    /// A core ResourceQuota `pods` of so many pods, once the API server counts by it.
+    /// Creates a core ResourceQuota `pods` for that many pods, and waits until the API server
+    /// enforces it.
     ///
     /// # Panics
     ///
-    /// When there is one, or it is not counted by [soon](SOON).
+    /// When it exists already, or the API server does not enforce it [soon](SOON).
     pub async fn limit_pods(&self, pods: u32) {
         let quota: ResourceQuota = serde_json::from_value(json!({
             "metadata": {"name": "pods"}, "spec": {"hard": {"pods": pods.to_string()}}}))
@@ -209,12 +210,12 @@ impl Jobs {
             .await
     }
 
-    /// Waits until a job is in a phase for that reason. It may be in it for another before, since
-    /// the operator hears of a job and of what stands around it by watches of their own.
+    /// Waits until a job is in a phase for that reason. The job may be in this phase for another
+    /// reason before, because the operator watches jobs and the objects around them separately.
     ///
     /// # Panics
     ///
-    /// When it has not become so [soon](SOON).
+    /// When this does not happen [soon](SOON).
     pub async fn reaches_for(&self, name: &str, phase: JobPhase, reason: Reason) -> TrainingJob {
         self.becomes(name, |status| {
             status.phase == Some(phase) && status.reason == Some(reason)
@@ -276,11 +277,11 @@ impl Jobs {
         Ok(self.api::<Pod>().list(&params).await?.items)
     }
 
-    /// Waits until a job has so many pods.
+    /// Waits until a job has `count` pods.
     ///
     /// # Panics
     ///
-    /// When it has not [soon](SOON).
+    /// When this does not happen [soon](SOON).
     pub async fn pods_become(&self, name: &str, count: usize) {
         eventually(SOON, || async {
             let now = self.try_pods(name).await?.len();

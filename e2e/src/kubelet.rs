@@ -1,5 +1,5 @@
-//! How a test tells a simulated kubelet what to do with a pod: annotations, which may also be set
-//! on a pod that runs already. The Stage files in `control-plane/stages` obey them.
+//! Annotations with which a test instructs a simulated kubelet. They also work on a pod that
+//! already runs. The Stage files in `control-plane/stages` implement them.
 
 /// A running pod ends with this exit code: `"0"` is Succeeded, all others Failed.
 pub const EXIT: &str = "test.trellis.dev/exit";

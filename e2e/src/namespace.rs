@@ -17,8 +17,7 @@ use serde_json::json;
 
 use crate::{background, control_plane::ControlPlane, wait::eventually};
 
-/// A namespace with a name that nobody else has. It is deleted in the background when this is
-/// dropped.
+/// A namespace with a unique name. It is deleted in the background when this is dropped.
 pub struct TestNamespace {
     name: String,
     config: Config,
@@ -35,7 +34,7 @@ impl std::fmt::Debug for TestNamespace {
 }
 
 impl TestNamespace {
-    /// Creates `<prefix>-<something>` and waits until pods can be created in it.
+    /// Creates `<prefix>-<suffix>` and waits until pods can be created in it.
     ///
     /// # Errors
     ///

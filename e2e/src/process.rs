@@ -1,4 +1,4 @@
-//! Child processes that never outlive their parent, not even one that is killed with SIGKILL.
+//! Child processes that never outlive their parent, not even a parent that is killed with SIGKILL.
 
 use std::{
     env,

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-/// The `resourceGroups` of a queue: so many GPUs of each flavor, with more cores and memory than
-/// jobs of a test ask for.
+/// The `resourceGroups` of a queue: the given number of GPUs of each flavor, with more cores and
+/// memory than jobs of a test request.
 #[must_use]
 pub fn resource_groups(flavors: &[(&str, i64)]) -> Value {
     let flavor = |(name, gpus): &(&str, i64)| {

@@ -17,11 +17,11 @@ pub struct Site {
 }
 
 impl Site {
-    /// A namespace `<prefix>-<something>` and `nodes` called `<name>-{i}`.
+    /// Creates a namespace `<prefix>-<suffix>` and `nodes` called `<name>-{i}`.
     ///
     /// # Panics
     ///
-    /// When the API server refuses one.
+    /// When the API server refuses an object.
     pub async fn new(control_plane: &ControlPlane, prefix: &str, nodes: Nodes) -> Self {
         let namespace = TestNamespace::create(control_plane, prefix).await.unwrap();
         let scope = namespace.name();

@@ -41,7 +41,8 @@ fn chart(file: &str) -> Result<Vec<Value>> {
 /// # Errors
 /// If it cannot be started.
 pub async fn start(control_plane: &ControlPlane, program: &Path, port: u16) -> Result<Operator> {
-    // A busy machine must not cost it the lease: nobody starts it again.
+    // The lease is long, because no process starts an operator again that a busy machine has cost
+    // its lease.
     let launch = launch("operator", port).lease_seconds(60);
     start_as(control_plane, program, &launch).await
 }
@@ -59,11 +60,11 @@ pub async fn start_as(
     Operator::launch(control_plane, program, &kubeconfig.await?, launch)
 }
 
-/// The kubeconfig of a ServiceAccount of a namespace that has the role `view` there, once the API
-/// server believes it.
+/// The kubeconfig of a ServiceAccount with the role `view` in its namespace. Waits until the API
+/// server honors the role.
 ///
 /// # Errors
-/// If the API server refuses something, or does not come to believe it.
+/// If the API server refuses an object, or does not honor the role in time.
 pub async fn viewer(control_plane: &ControlPlane, namespace: &str) -> Result<PathBuf> {
     let name = "viewer";
     let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}});
@@ -88,11 +89,11 @@ pub async fn viewer(control_plane: &ControlPlane, namespace: &str) -> Result<Pat
         .await
 }
 
-/// Applies what the chart has for it. There is no network of Services here: the Service is another
-/// name for this machine.
+/// Applies the chart's objects for the API group. No Service network exists here, so the Service is
+/// an ExternalName for this machine.
 ///
 /// # Errors
-/// If the API server refuses something.
+/// If the API server refuses an object.
 pub async fn install(control_plane: &ControlPlane, port: u16) -> Result<()> {
     let mut objects = chart("rbac-visibility.yaml")?;
     objects.extend(chart("rbac-endpoint.yaml")?);

@@ -72,8 +72,8 @@ pub fn bound(namespace: &str, names: &[&str]) -> String {
     objects.join("\n---\n")
 }
 
-/// A class whose claims are bound with their first pod, as YAML. `provisioner` makes its volumes;
-/// without one they are there or are not.
+/// A StorageClass that binds claims with their first consumer, as YAML. `provisioner` makes its
+/// volumes; without one only existing volumes are bound.
 #[must_use]
 pub fn late_class(name: &str, provisioner: Option<&str>) -> String {
     let class = json!({

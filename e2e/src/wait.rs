@@ -7,7 +7,7 @@ use kube::Api;
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep, timeout_at};
 
-/// The longest pause between two looks. The first ones come faster.
+/// The longest pause between two checks. The first pauses are shorter.
 const SLOWEST: Duration = Duration::from_millis(200);
 
 /// Calls `check` until it answers `Ok`, and gives that answer back.

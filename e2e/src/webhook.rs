@@ -14,10 +14,10 @@ use tokio::task::JoinHandle;
 use crate::control_plane::ControlPlane;
 use crate::wait::eventually;
 
-/// How long a new webhook may take until requests see it. A request that does waits 10 s for one
-/// that hangs.
+/// How long the API server may take to call a new webhook. A request that calls a hanging webhook
+/// waits 10 s.
 const SEEN: Duration = Duration::from_secs(60);
-/// Its name, of which the API server tells when it gets no answer.
+/// The webhook's name, which the API server reports when it gets no response.
 const WEBHOOK: &str = "broken.trellis.dev";
 
 /// A webhook for the pods of one namespace, whose name it bears, that refuses nothing and answers

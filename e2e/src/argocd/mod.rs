@@ -29,7 +29,7 @@ pub const NAMESPACE: &str = "argocd";
 
 /// How long its programs may take until they listen, on a busy machine.
 const READY: Duration = Duration::from_secs(60);
-/// How many errors are told.
+/// The largest number of errors that are reported.
 const ERRORS: usize = 5;
 
 /// A running Argo CD, with all rights on one control plane. It ends when this is dropped, and
@@ -135,7 +135,7 @@ impl ArgoCd {
         Ok(Application::new(api, name))
     }
 
-    /// The last errors that it has logged, for who looks into a failure.
+    /// The last errors in the logs of Argo CD, for the message of a failed test.
     #[must_use]
     pub fn last_words(&self) -> String {
         let logs: Vec<String> = self.processes.iter().flat_map(Process::log).collect();

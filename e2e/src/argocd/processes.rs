@@ -1,4 +1,4 @@
-//! The programs of Argo CD, and what they are told.
+//! The programs of Argo CD, and their arguments.
 
 use std::env;
 use std::fs;

@@ -74,7 +74,7 @@ impl Repository {
         self.commit(&[])
     }
 
-    /// Without the settings of whoever runs the test.
+    /// Runs git without the settings of the user who runs the test.
     fn git(&self, arguments: &[&str]) -> Result<String> {
         let output = Command::new("git")
             .args(arguments)

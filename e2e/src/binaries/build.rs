@@ -21,7 +21,7 @@ struct Recipe {
     /// The folder with the go.mod.
     module: &'static str,
     package: &'static str,
-    /// On two cores, with an empty build cache, after the ones before it.
+    /// Usual time on two cores, with an empty build cache, after the programs before it.
     usually: &'static str,
 }
 

@@ -63,7 +63,7 @@ impl Nodes {
         self
     }
 
-    /// The index of the first node, to add nodes to others.
+    /// The index of the first node, for nodes that are added to existing ones.
     pub fn first(mut self, index: usize) -> Self {
         self.first = index;
         self

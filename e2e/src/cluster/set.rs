@@ -85,9 +85,9 @@ impl NodeSet {
         .await
     }
 
-    /// Its kubelet dies and stays dead: `Ready=Unknown`, as the controller manager would say
-    /// after its grace period, with the taints that follow. Its pods are left as they are, and
-    /// deleted ones stay Terminating.
+    /// Kills its kubelet for good: the node gets `Ready=Unknown`, which the controller manager
+    /// would set after its grace period, and the taints that follow. Its pods do not change, and
+    /// deleted pods stay Terminating.
     ///
     /// # Errors
     ///

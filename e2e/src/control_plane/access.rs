@@ -133,7 +133,7 @@ impl ControlPlane {
         self.kubeconfig_for_user_at(&self.url(), user, groups)
     }
 
-    /// [`ControlPlane::kubeconfig_for_user`] for who reaches the API server at `server`.
+    /// [`ControlPlane::kubeconfig_for_user`] for clients that reach the API server at `server`.
     pub(crate) fn kubeconfig_for_user_at(
         &self,
         server: &str,
@@ -186,7 +186,7 @@ impl ControlPlane {
             .context("start kubectl")?;
         let mut stdin = child.stdin.take().context("kubectl has no stdin")?;
         let feed = async move {
-            // One that does not read its input closes it, and its output says why.
+            // kubectl may close its input without reading it. Its output says why.
             let _ = stdin.write_all(input.as_bytes()).await;
             drop(stdin);
         };

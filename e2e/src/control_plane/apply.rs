@@ -44,7 +44,7 @@ impl ControlPlane {
     }
 }
 
-/// Applies every document of `yaml` with `client`, so under the rights of whoever that is.
+/// Applies every document of `yaml` with the rights of `client`.
 ///
 /// # Errors
 ///

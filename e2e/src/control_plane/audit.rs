@@ -25,7 +25,8 @@ pub(super) fn flags(folder: &Path, port: u16) -> Result<Vec<String>> {
     let Some(records) = std::env::var_os(FOLDER).map(PathBuf::from) else {
         return Ok(Vec::new());
     };
-    // Tests run in the folder of their crate, and whoever starts them is in that of all.
+    // Tests run in the folder of their crate, but the path is relative to the folder of the
+    // workspace.
     let records = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("..")
         .join(records);

@@ -58,7 +58,7 @@ pub(super) struct Credentials {
 }
 
 impl Credentials {
-    /// Makes new ones in `<folder>/pki`.
+    /// Creates credentials in `<folder>/pki`.
     pub(super) fn create(folder: &Path) -> Result<Self> {
         let pki = folder.join("pki");
         fs::create_dir_all(&pki)?;
@@ -129,8 +129,8 @@ impl Credentials {
     }
 }
 
-/// Writes a file that only its owner can read. Whole or not at all, since the operator may be
-/// reading the one before.
+/// Writes a file that only its owner can read. The write is atomic, because the operator may be
+/// reading the previous file.
 pub(super) fn secret(path: &Path, content: &str) -> Result<()> {
     let partial = path.with_extension("partial");
     let mut file = File::options()

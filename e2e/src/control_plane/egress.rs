@@ -1,5 +1,5 @@
-//! How an API server reaches pods that are in another network: it asks for each connection at a
-//! socket, by HTTP CONNECT, as it asks Konnectivity on clusters where that is so.
+//! Connections of an API server to pods in another network. The API server requests each connection
+//! at a socket with HTTP CONNECT, as it does with Konnectivity.
 
 use std::path::{Path, PathBuf};
 

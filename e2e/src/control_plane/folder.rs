@@ -7,8 +7,8 @@ use anyhow::Result;
 /// Room for etcd's write-ahead log and the data of a benchmark.
 const ROOM: u64 = 2 << 30;
 
-/// A new folder, on memory where there is enough of it: etcd's writes are then no measure of
-/// somebody's disk.
+/// Creates a folder, in memory if there is enough of it, so that etcd's writes do not depend on the
+/// speed of a disk.
 pub(super) fn create() -> Result<PathBuf> {
     let memory = Path::new("/dev/shm");
     if room(memory) >= ROOM

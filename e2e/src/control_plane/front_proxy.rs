@@ -1,4 +1,4 @@
-//! Certificates by which the API server asks other servers in the name of whoever asks it.
+//! Certificates with which the API server forwards requests to other servers on behalf of a user.
 
 use std::path::Path;
 

@@ -102,8 +102,8 @@ impl ControlPlane {
         }
     }
 
-    /// The one that all tests of this process share; the first call starts it. It dies with the
-    /// process.
+    /// The control plane that all tests of this process share. The first call starts it, and it
+    /// ends with the process.
     ///
     /// # Errors
     ///

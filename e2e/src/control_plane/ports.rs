@@ -24,8 +24,8 @@ pub(super) struct Ports {
 }
 
 impl Ports {
-    /// Ports that are free now. Two processes that look at the same time start at different
-    /// places; one that is unlucky all the same finds out when its component does not start.
+    /// Finds free ports. Two processes that search at the same time start at different ports. If
+    /// they find the same port all the same, a component of one does not start.
     pub(super) fn find() -> Result<Self> {
         let mut next = start()?;
         let mut find = || find(&mut next);

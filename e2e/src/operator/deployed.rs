@@ -10,8 +10,8 @@ use serde_json::Value;
 use super::{ACCOUNT, Launch, NAMESPACE, Operator};
 use crate::control_plane::{ControlPlane, free_port};
 
-/// Starts `program` with what the Deployment's container is told, but for addresses: they are of
-/// this machine.
+/// Starts `program` with the arguments of the Deployment's container, except for addresses, which
+/// are of this machine.
 ///
 /// # Errors
 /// If there is no such Deployment, or it cannot be started.

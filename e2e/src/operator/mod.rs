@@ -26,7 +26,7 @@ pub use process::{Launch, Operator, processor_seconds};
 pub const NAMESPACE: &str = "trellis-system";
 /// Its ServiceAccount.
 pub const ACCOUNT: &str = "trellis-operator";
-/// The Lease of who leads.
+/// The Lease of the leader.
 pub const LEASE: &str = "trellis-operator";
 
 /// How long an API server may take until it takes jobs.
@@ -55,11 +55,11 @@ pub fn options() -> Result<Options> {
     })
 }
 
-/// Installs what the chart has beside the CRDs: roles, admission policies, the default
+/// Installs the objects of the chart apart from the CRDs: roles, admission policies, the default
 /// queue and the starter set of policies.
 ///
 /// # Errors
-/// If the API server refuses something.
+/// If the API server refuses an object.
 pub async fn install(control_plane: &ControlPlane) -> Result<()> {
     let namespace = format!("apiVersion: v1\nkind: Namespace\nmetadata: {{name: {NAMESPACE}}}\n");
     control_plane.apply_yaml(&namespace).await?;

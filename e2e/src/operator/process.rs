@@ -40,7 +40,7 @@ impl Launch {
         }
     }
 
-    /// Tells it this too.
+    /// Adds a command-line argument.
     #[must_use]
     pub fn argument(mut self, argument: &str) -> Self {
         self.arguments.push(argument.to_owned());
@@ -213,10 +213,10 @@ impl Operator {
         self.listens("read-only endpoint").await
     }
 
-    /// Where it tells of its health, as it says itself.
+    /// The address of its health endpoint, from its log.
     ///
     /// # Errors
-    /// If it has not said so in a while.
+    /// If the log does not have the address in time.
     pub async fn health(&self) -> Result<String> {
         self.listens("health").await
     }

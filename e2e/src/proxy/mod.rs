@@ -1,8 +1,8 @@
-//! A reverse proxy in front of the API server that counts what comes by and breaks it on demand.
+//! A reverse proxy in front of the API server that counts requests and injects faults on demand.
 //!
 //! Plain HTTP on 127.0.0.1 in, TLS to the real API server out. The `Authorization` header goes
-//! through as it is, so that the API server sees who really asks. It is for clients made with
-//! kube-rs: those made with client-go (kubectl, helm) send no token over plain HTTP.
+//! through as it is, so that the API server sees the real user. The proxy is for kube-rs clients:
+//! client-go clients (kubectl, helm) send no token over plain HTTP.
 
 mod counts;
 mod fault;
@@ -158,11 +158,11 @@ impl Proxy {
         self.state.released.send_replace(());
     }
 
-    /// Calls `callback` when the `k`-th write (from now on, counted from 1) that `matches` has
-    /// been answered by the API server; `moment` says whether the client has got that answer by
-    /// then. Exactly `k` such writes reach the API server before the callback has returned:
-    /// those that come meanwhile wait, and their connections are cut when it returns, since they
-    /// are the writes of a client that is expected to be dead by then. Dry runs are no writes.
+    /// Calls `callback` when the `k`-th write (from now on, counted from 1) that `matches` has been
+    /// answered by the API server; `moment` says whether the client has got that answer by then.
+    /// Exactly `k` such writes reach the API server before the callback has returned: later writes
+    /// wait, and their connections are cut when it returns, because the client is expected to be
+    /// dead by then. Dry runs do not count as writes.
     pub fn after_write(
         &self,
         k: u64,

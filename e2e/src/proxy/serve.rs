@@ -95,7 +95,7 @@ async fn connection(
             Arc::clone(&state),
         )
     });
-    // An error is a client that went away, or one whose connection a fault cuts.
+    // An error means that the client went away, or that a fault cuts the connection.
     let _ = http1::Builder::new()
         .serve_connection(TokioIo::new(stream), service)
         .await;
@@ -160,7 +160,7 @@ async fn handle(
     parts.headers.remove(header::HOST);
     parts.headers.remove(header::CONNECTION);
     if request.verb == Verb::Watch {
-        // Events can only be told apart where they are not compressed.
+        // The proxy can only separate events that are not compressed.
         parts.headers.remove(header::ACCEPT_ENCODING);
     }
     let outgoing = http::Request::from_parts(parts, Full::new(body));

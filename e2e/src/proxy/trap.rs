@@ -1,4 +1,4 @@
-//! Something to do after the k-th write: killing a process, usually.
+//! A callback after the k-th write, which usually kills a process.
 
 use std::{
     sync::{
@@ -25,7 +25,7 @@ pub enum Moment {
     AfterAnswer,
 }
 
-/// Time for an answer to reach the client and for the client to look at it.
+/// Time for a response to reach the client and for the client to process it.
 const TO_THE_CLIENT: Duration = Duration::from_millis(20);
 
 pub(super) struct Trap {
@@ -116,7 +116,7 @@ impl Trap {
             .unwrap_or_else(PoisonError::into_inner)
             .take();
         let Some(callback) = callback else { return };
-        // It may wait for a process to be gone. One that panics has been called all the same.
+        // The callback may wait for a process to end. If it panics the trap has fired all the same.
         let _ = tokio::task::spawn_blocking(callback).await;
         self.stage.send_replace(Stage::Fired);
     }
@@ -135,7 +135,7 @@ impl Trap {
     }
 }
 
-/// Tells when a trap has fired.
+/// Reports when a trap has fired.
 #[derive(Debug, Clone)]
 pub struct Fired(watch::Receiver<Stage>);
 

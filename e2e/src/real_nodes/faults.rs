@@ -26,12 +26,12 @@ impl RealNodes {
             .signal(crate::process::Signal::Kill)
     }
 
-    /// Kills a node's kubelet and nothing else: its containers go on, and nobody looks after
-    /// them before [`Self::start_kubelet`].
+    /// Kills only a node's kubelet. Its containers go on, and no kubelet manages them before
+    /// [`Self::start_kubelet`].
     ///
     /// # Errors
     ///
-    /// When none runs there.
+    /// When no kubelet runs there.
     pub fn stop_kubelet(&self, node: &str) -> Result<()> {
         let folder = self.folder(node);
         fs::write(folder.join(NO_KUBELET), "")?;
@@ -53,8 +53,8 @@ impl RealNodes {
         }
     }
 
-    /// From now on the device plugin of a node says that these GPUs, such as `GPU-0`, are not
-    /// healthy, and all others are.
+    /// Makes the device plugin of a node report these GPUs, such as `GPU-0`, as unhealthy, and all
+    /// other GPUs as healthy.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! One node: what its containerd, its CNI and its kubelet are told, and its process.
+//! One node: the configuration of its containerd, CNI and kubelet, and its process.
 
 use std::{fs, path::Path};
 
@@ -45,7 +45,7 @@ impl RealNode {
 }
 
 impl RealNodes {
-    /// Starts a node. It registers itself; nobody waits for it here.
+    /// Starts a node, which registers itself. This function does not wait for that.
     pub(super) fn spawn(&self, control_plane: &ControlPlane, node: &RealNode) -> Result<Process> {
         let folder = self.folder(&node.name);
         fs::create_dir_all(folder.join("net.d"))?;

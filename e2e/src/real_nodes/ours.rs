@@ -36,9 +36,8 @@ impl RealNodes {
         Ok(())
     }
 
-    /// Lets pods reach the API server where each looks for it: at the address of the Service
-    /// `kubernetes`. No other Service has its address here, since nobody plays kube-proxy. It
-    /// ends with what is given back.
+    /// Lets pods reach the API server at the address of the Service `kubernetes`. No other Service
+    /// address works here, because no kube-proxy runs. It ends with the returned process.
     ///
     /// # Errors
     ///

@@ -19,7 +19,7 @@ impl RealNodes {
     ///
     /// # Errors
     ///
-    /// When somebody does so already.
+    /// When this has been called already.
     pub fn serve_pods(&self, control_plane: &ControlPlane) -> Result<()> {
         let socket = egress::socket(control_plane.folder());
         let listener = std::os::unix::net::UnixListener::bind(socket)?;
@@ -33,11 +33,11 @@ impl RealNodes {
         Ok(())
     }
 
-    /// A connection to a pod.
+    /// Connects to a pod.
     ///
     /// # Errors
     ///
-    /// When nobody accepts it.
+    /// When no process accepts the connection.
     pub fn connect(&self, address: SocketAddr) -> Result<std::net::TcpStream> {
         self.network.connect(address)
     }

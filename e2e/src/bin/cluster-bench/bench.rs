@@ -22,7 +22,7 @@ pub(crate) const LIMIT: Duration = Duration::from_secs(180);
 /// Applies at once: a pipeline that delivers many jobs.
 pub(crate) const APPLIES: usize = 8;
 /// The lease of each operator. It is short: the next operator waits for its end, and
-/// docs/benchmarks.md tells of a start after it.
+/// docs/benchmarks.md reports the start after it.
 const LEASE_SECONDS: u64 = 2;
 
 /// A control plane without kubelets, with nodes.
@@ -176,7 +176,7 @@ impl Counter {
         })
     }
 
-    /// When the last of so many pods appeared.
+    /// The time at which the last of `wanted` pods appeared.
     pub(crate) async fn count(&self, wanted: usize) -> Result<Instant> {
         let watch = async {
             let params = WatchParams::default().timeout(280);

@@ -129,9 +129,9 @@ pub(crate) async fn replaced(bench: &Bench, case: Case) -> Result<Duration> {
     Ok(took)
 }
 
-/// Milliseconds that a bare client takes for what is written of a gang until it is told why it
-/// waits, its apply among them: the median of some, one after the other. An operator that runs
-/// leaves these alone.
+/// Milliseconds that a bare client takes for the writes of a gang up to the reason why it waits,
+/// including the apply of the job: the median of several sequential runs. A running operator
+/// ignores these jobs.
 pub(crate) async fn told(bench: &Bench) -> Result<f64> {
     let namespace = bench.namespace().await?;
     let bare = Bare::new(bench, &namespace).await?;
@@ -202,7 +202,7 @@ enum Kind {
     JournalClosed,
     Status,
     Event,
-    /// As kubelets tell it.
+    /// The status of pods that have ended, as kubelets write it.
     PodsEnd,
     JournalFinished,
 }
@@ -361,7 +361,7 @@ pub(crate) async fn end(pods: &Api<Pod>, name: &str) -> kube::Result<()> {
     Ok(())
 }
 
-/// A job that is there and compiled, and that nobody runs.
+/// A compiled job on the API server that no operator runs.
 async fn compiled(namespace: &TestNamespace, name: &str, pods: usize) -> Result<CompiledJob> {
     let api: Api<TrainingJob> = namespace.api();
     let job = api

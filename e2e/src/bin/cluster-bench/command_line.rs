@@ -13,7 +13,7 @@ use crate::row::{Row, median};
 /// Longer than an answer is kept.
 const LATER: Duration = Duration::from_secs(5);
 const RUNS: usize = 7;
-/// How long `--watch` is looked at, once it has begun.
+/// How long the benchmark measures `--watch` once it has begun.
 const WATCHED: Duration = Duration::from_secs(60);
 
 /// The whole command, from its start to its end; and what it takes while it goes on.
@@ -40,7 +40,7 @@ pub(crate) async fn measure(bench: &Bench, waiting: usize) -> Result<()> {
 
     let mut watch = start(bench, &["--watch"])?;
     let mut out = watch.stdout.take().context("no output")?;
-    // As a terminal would: who reads nothing holds it up.
+    // Reads the output like a terminal. A full pipe would block the command.
     let read = tokio::spawn(async move { tokio::io::copy(&mut out, &mut tokio::io::sink()).await });
     tokio::time::sleep(LATER).await;
     let process = watch.id().context("it has ended")?;

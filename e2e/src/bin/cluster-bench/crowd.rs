@@ -1,4 +1,4 @@
-//! Many wait: how soon one more is told why.
+//! Many pending gangs: the time until one more gang has its reason.
 
 use std::time::Duration;
 
@@ -71,8 +71,8 @@ pub(crate) async fn measure(bench: &Bench, waiting: usize) -> Result<()> {
     Ok(())
 }
 
-/// How soon a gang that can never fit is told so beside so many, and what a bare client takes
-/// there for the same writes.
+/// Measures the time until a gang that can never fit has its reason while many gangs are pending,
+/// and the time of a bare client for the same writes.
 async fn told(bench: &Bench, api: &Api<TrainingJob>, waiting: usize) -> Result<()> {
     let bare = ceiling::told(bench).await?;
     let pods = bench.nodes.saturating_add(1);

@@ -1,5 +1,5 @@
-//! A rank fails: from its end to the last pod of the next attempt. And what a look at a job of
-//! which nothing has changed costs.
+//! A failed rank: the time from its end to the last pod of the next attempt. Also the cost of
+//! reconciling an unchanged job.
 
 use std::time::{Duration, Instant};
 
@@ -22,7 +22,7 @@ use crate::row::{Row, median};
 /// Gangs that lose a rank, one after the other.
 const RUNS: usize = 7;
 const PODS: usize = 64;
-/// Pods of the job that is looked at, and how often.
+/// Pods of the reconciled job, and the number of reconciliations.
 const LARGE: usize = 1_000;
 const LOOKS: usize = 400;
 

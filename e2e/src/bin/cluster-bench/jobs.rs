@@ -6,7 +6,7 @@ use anyhow::{Context, Error, Result};
 use serde_json::json;
 use trellis_api::TrainingJob;
 
-/// So many jobs of so many pods of one GPU.
+/// A number of jobs, each with a number of pods of one GPU.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Case {
     pub(crate) jobs: usize,

@@ -14,7 +14,7 @@ use crate::bench::{Bench, LIMIT};
 use crate::jobs::{self, Case};
 use crate::row::Row;
 
-/// Gangs whose median is taken.
+/// Number of gangs for the median.
 pub(crate) const RUNS: usize = 9;
 /// A watch is open by then.
 const OPENED: Duration = Duration::from_millis(200);

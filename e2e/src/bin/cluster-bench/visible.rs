@@ -17,7 +17,7 @@ const TABLE: (&str, &str) = (
 );
 /// Longer than an answer is kept.
 const LATER: Duration = Duration::from_secs(5);
-/// Asked so often, each time for something that is worked out anew.
+/// Number of requests. Each one needs a new computation of the response.
 const RUNS: usize = 7;
 
 /// Lists and single ones, each worked out anew, and once more at once.

@@ -28,7 +28,7 @@ const COUNTED: u32 = 30 * RATE;
 /// Policies of one object.
 const IN_ONE: usize = 100;
 
-/// Asks an operator that knows so many policies.
+/// Sends requests to an operator with that many policies.
 pub(crate) async fn measure(bench: &Bench, policies: usize) -> Result<()> {
     let control_plane = &bench.control_plane;
     let port = free_port()?;
@@ -88,7 +88,7 @@ pub(crate) async fn measure(bench: &Bench, policies: usize) -> Result<()> {
     Ok(())
 }
 
-/// Policies that are looked at for each image, and hold for none.
+/// Policies that are evaluated for each image, and match none.
 fn object(number: usize) -> Result<ClusterJobPolicy> {
     let cedar = (0..IN_ONE).map(|i| {
         format!(

@@ -27,7 +27,7 @@ const GPUS: u32 = 8;
 /// Nodes without GPUs.
 const CPU_NODES: usize = 2;
 
-/// How often it is looked whether the operator lives.
+/// How often the demo checks that the operator lives.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Claims that `examples/finetune-with-data.yaml` expects to be there.

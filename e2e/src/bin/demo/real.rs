@@ -1,5 +1,4 @@
-//! Training that is real, on nodes that are real: a rank is killed, and nothing of it is seen in
-//! what comes out.
+//! Real training on real nodes: a rank is killed, and the result does not show it.
 
 use std::path::Path;
 use std::time::Duration;
@@ -28,11 +27,11 @@ const TRAINS: Duration = Duration::from_secs(120);
 const JOB: &str = include_str!("train.yaml");
 const PROGRAM: &str = include_str!("../../../tests/real_nodes/train.py");
 
-/// Shows it.
+/// Runs the demo on real nodes.
 ///
 /// # Errors
 ///
-/// When the machine cannot have real nodes, or something is not as it says.
+/// When the machine cannot have real nodes, or a step does not have the result that it announces.
 pub(crate) async fn run(once: bool) -> Result<()> {
     if let Some(why) = tokio::task::spawn_blocking(real_nodes::unable).await? {
         bail!("{why}");

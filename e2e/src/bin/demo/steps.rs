@@ -24,18 +24,18 @@ const FIT: [(&str, usize); 4] = [
     ("master-workers", 4),
     ("finetune-with-data", 4),
 ];
-/// The one whose logs are shown.
+/// The example whose logs are shown.
 const LOGGED: &str = "two-gpus";
-/// The one that then has too few whole nodes, and its number of pods.
+/// The example for which too few whole nodes are then free, and its number of pods.
 const TOO_BIG: (&str, usize) = ("pretrain-64", 8);
-/// The one that makes room for it.
+/// The example that is deleted to free nodes for it.
 const IN_THE_WAY: &str = "finetune-with-data";
 
-/// Takes all steps.
+/// Runs all steps.
 ///
 /// # Errors
 ///
-/// When something is not as the step says: what was seen instead.
+/// When a step does not have the result that it announces, with the observed state.
 pub(crate) async fn all(control_plane: &ControlPlane) -> Result<()> {
     for (name, pods) in FIT {
         step(&format!("{name}: all pods or none"));

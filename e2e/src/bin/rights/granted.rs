@@ -9,7 +9,7 @@ use trellis_api::document;
 
 use crate::Right;
 
-/// The roles of the operator itself; those for people are others.
+/// The roles of the operator. The roles of users are in other files.
 const FILES: [&str; 5] = [
     "rbac.yaml",
     "rbac-secrets.yaml",

@@ -1,6 +1,6 @@
 //! `cargo rights FOLDER`: which rights of the operator's roles no test has used, after tests that
-//! ran with `TRELLIS_AUDIT=FOLDER`. Each right that is granted and used is one whose removal makes
-//! a test fail, since what is used is then refused.
+//! ran with `TRELLIS_AUDIT=FOLDER`. The removal of a right that is granted and used makes a test
+//! fail, because the API server then refuses a request.
 //!
 //! Exit status: 0 all are used, 1 one is not, 2 nothing was recorded or the roles are not read.
 
@@ -22,7 +22,7 @@ struct Options {
     folder: PathBuf,
 }
 
-/// Rights that are asked for by others in the operator's name, which no request of its own shows.
+/// Rights that other components check for the operator. No request of its own uses them.
 const ELSEWHERE: &[(&str, &str, &str, &str)] = &[
     (
         "trellis.dev",
