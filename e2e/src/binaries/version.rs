@@ -36,7 +36,7 @@ fn says_fitting(said: &str, program: Program) -> bool {
         // cluster; a test needs one that is not.
         Program::Helm3 => &["v3.20"],
         Program::CoreDns => &["CoreDNS-1.15."],
-        // Built from sources in this repository, so no installed version fits.
+        // Always built from the Go modules in this repository, so no installed version fits.
         Program::CertManager | Program::PrometheusRules | Program::SimulatedGpus => &[],
     };
     said.lines()

@@ -121,7 +121,7 @@ impl Trap {
         self.stage.send_replace(Stage::Fired);
     }
 
-    /// Cuts the writes that wait, and lets the others pass.
+    /// Cuts the writes that wait, and lets later writes pass.
     pub(super) fn disarm(&self) {
         if self
             .callback

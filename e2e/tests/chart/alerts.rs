@@ -19,7 +19,7 @@ pub(crate) struct Fact {
     words: BTreeSet<String>,
 }
 
-/// All metrics that somebody tells.
+/// All metrics that the operator exports.
 pub(crate) fn facts() -> Result<BTreeMap<String, Fact>> {
     let mut facts = BTreeMap::new();
     for line in trellis_dispatch::markdown().lines() {
@@ -37,7 +37,7 @@ pub(crate) fn facts() -> Result<BTreeMap<String, Fact>> {
         let words = words.map(str::to_owned).collect();
         let mut fact = Fact { labels, words };
         if kind == "histogram" {
-            // It is these that are asked for, and nothing is told by its own name.
+            // Queries use these series. A histogram has no series of its own name.
             for part in ["_sum", "_count"] {
                 facts.insert(format!("{name}{part}"), fact.clone());
             }

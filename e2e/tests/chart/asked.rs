@@ -18,7 +18,7 @@ use trellis_e2e::visibility;
 
 use crate::nodes::job;
 
-/// How long who looks for a gap pauses.
+/// The pause between two requests.
 const OFTEN: Duration = Duration::from_millis(100);
 /// The longest gap in the responses that a busy machine may cause. A certificate that clients do
 /// not trust causes a longer one: it lasts until all pods serve the renewed certificate, or for
@@ -57,7 +57,7 @@ async fn judges(client: &Client) -> Result<()> {
     }
 }
 
-/// Queues are told of.
+/// The operator lists its queues.
 async fn answers(client: &Client) -> Result<()> {
     let (code, body) = visibility::ask(client, &visibility::path("/queuestates"), &[]).await?;
     ensure!(code == StatusCode::OK, "{code}: {body}");
@@ -87,8 +87,9 @@ impl Watch {
         })
     }
 
-    /// Ends, and fails if the API server took an operator for somebody else in between, as it says
-    /// itself: reviews that are not answered pass, and a busy machine has those too.
+    /// Stops the requests. Fails if no request was answered for long, or if the log of the API
+    /// server has a TLS error about Trellis. Unanswered reviews alone prove nothing: a busy machine
+    /// has those too.
     pub(crate) async fn end(mut self) -> Result<()> {
         let Asked { answered, silence } = {
             self.is_over.store(true, Ordering::Relaxed);
@@ -106,7 +107,7 @@ impl Watch {
 }
 
 impl Drop for Watch {
-    /// Also where a test fails: nobody is to ask on.
+    /// Stops the requests even if the test fails.
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::Relaxed);
     }

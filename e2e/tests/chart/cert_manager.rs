@@ -91,8 +91,8 @@ async fn signed_anew(certificates: &Certificates<'_>) -> Result<()> {
     certificates.are_shown().await
 }
 
-/// Each authority stays trusted until it ends, or until who administers the cluster says otherwise,
-/// as docs have it.
+/// Each authority stays trusted until it expires, or until an administrator removes it as the docs
+/// describe.
 async fn forgotten(helm: &Helm, nodes: &Nodes, certificates: &Certificates<'_>) -> Result<()> {
     certificates.are_trusted_of(3).await?;
     let forget = install::block("kubectl patch validatingwebhookconfiguration")?;

@@ -1,5 +1,5 @@
-//! The Certificates of the release: what their Secrets have, what operators show, and whom the API
-//! server trusts.
+//! The Certificates of the release: the data of their Secrets, the certificates that operators
+//! show, and the authorities that the API server trusts.
 
 use std::collections::BTreeMap;
 
@@ -89,7 +89,7 @@ impl<'a> Certificates<'a> {
         Ok(())
     }
 
-    /// The API server is told to trust who has signed them.
+    /// The API server trusts the authority that has signed them.
     pub(crate) async fn are_trusted(&self) -> Result<()> {
         for Signed { name, .. } in SIGNED {
             let signed_by = self.secret(name).await?.certificate("ca.crt")?;
@@ -100,7 +100,7 @@ impl<'a> Certificates<'a> {
         Ok(())
     }
 
-    /// And it is told of so many authorities.
+    /// The API server also trusts exactly `count` authorities.
     pub(crate) async fn are_trusted_of(&self, count: usize) -> Result<()> {
         self.are_trusted().await?;
         for Signed { name, .. } in SIGNED {

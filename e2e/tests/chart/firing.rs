@@ -16,11 +16,11 @@ const OF_PROMETHEUS: [&str; 1] = ["pod"];
 /// A metric, one label with its value, and samples, one a minute.
 type Series = (&'static str, &'static str, &'static str, String);
 
-/// Samples, and who fires in the end.
+/// Samples, and the alert that fires in the end.
 struct Case {
     series: Vec<Series>,
     minutes: u64,
-    /// The alert, and what it says. None: nobody fires.
+    /// The alert and a part of its text. `None`: no alert fires.
     fires: Option<(&'static str, &'static str)>,
 }
 
@@ -227,7 +227,7 @@ fn cases() -> Vec<Case> {
     cases
 }
 
-/// Three in ten writes come to nothing.
+/// Three in ten writes fail with this error.
 fn of_writes(error: &WriteError) -> Case {
     let outcome = |word, samples: &str| {
         let metric = "trellis_writes_total";
@@ -276,7 +276,8 @@ fn of_certificates() -> Vec<Case> {
 }
 
 impl Case {
-    /// All that is told; where nothing is told of who leads, somebody does.
+    /// The samples of the case. A case without samples of a leader gets some, so that no alert
+    /// fires for that.
     fn load(&self) -> String {
         let mut load = String::from("load 1m\n");
         for (metric, label, value, samples) in &self.series {

@@ -1,5 +1,5 @@
-//! All that is rendered, as somebody has read it once: what no other test asks for does not change
-//! unseen.
+//! All rendered objects, compared with a reviewed copy, so that each change of them shows in
+//! review.
 
 use anyhow::{Result, ensure};
 use serde_json::json;

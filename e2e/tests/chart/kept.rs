@@ -13,7 +13,7 @@ use trellis_e2e::operator::NAMESPACE;
 
 use crate::install::{block, by_reader, crds};
 
-/// Taken back if it does not go through; nobody is there to start a pod.
+/// Installs the chart without replicas. Helm rolls back if the installation fails.
 fn install(helm: &Helm, flag: &str) -> Result<String> {
     let more = ["--create-namespace", "--wait", "--timeout=60s", flag];
     helm.chart("install", NAMESPACE, &json!({"replicaCount": 0}), &more)
@@ -47,7 +47,7 @@ async fn anew(helm: Helm, flag: &str) -> Result<()> {
     let args = serde_json::to_string(&args.spec)?;
     ensure!(args.contains("--log=human"), "{args}");
 
-    // One that is changed stays changed.
+    // A kept object that a user has changed stays changed.
     let uninstall = ["uninstall", "trellis", "--namespace", NAMESPACE];
     helm.ok(&uninstall)?;
     let kinds = crds(&control_plane).await?;
@@ -65,7 +65,7 @@ async fn anew(helm: Helm, flag: &str) -> Result<()> {
     let made = policies.get("starter").await?;
     ensure!(made.metadata.uid != starter.metadata.uid);
 
-    // Also where somebody has written what the chart has written.
+    // The same for fields of the chart that a user has overwritten.
     let mut spec = serde_json::to_value(&made.spec)?;
     spec["cedar"] = json!("permit(principal, action, resource);");
     let patch = Patch::Merge(json!({"spec": spec}));

@@ -1,4 +1,5 @@
-//! CRDs of others that the chart has objects of: cert-manager's and Prometheus Operator's.
+//! CRDs of other projects whose objects the chart creates: cert-manager's and Prometheus
+//! Operator's.
 
 use std::fs;
 

@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result, ensure};
 use serde::{Deserialize, Serialize};
 use trellis_e2e::binaries::{Binaries, Program};
 
-/// Samples, and when it is looked who fires.
+/// Samples, and the time at which the alerts are evaluated.
 #[derive(Debug, Serialize)]
 pub(crate) struct Case {
     /// As of [promqltest]: `load 1m`, and a line for each series.
@@ -59,7 +59,7 @@ pub(crate) struct Matcher {
     pub(crate) value: String,
 }
 
-/// Labels that are told apart by, and of which metrics.
+/// Labels by which an expression groups, and the metrics that it groups.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Group {
     pub(crate) labels: Vec<String>,

@@ -12,7 +12,7 @@ fn of_kind(helm: &Helm, values: &Value, kind: &str) -> Result<Value> {
     found.next().with_context(|| format!("no {kind}"))
 }
 
-/// A rule of the endpoint's port names somebody, if any does.
+/// A rule for the endpoint's port names the allowed sources, if any are set.
 pub(crate) fn by_network(helm: &Helm) -> Result<()> {
     let here = json!([{"podSelector": {"matchLabels": {"app": "prometheus"}}}]);
     let there = json!([{"ipBlock": {"cidr": "10.0.0.0/24"}}]);

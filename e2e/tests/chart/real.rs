@@ -39,7 +39,7 @@ async fn test(helm: Helm) -> Result<()> {
 
     operator::takes_jobs(control_plane).await?;
     nodes.runs("first").await?;
-    // And the one that Helm has told of.
+    // The example job that Helm prints after the installation.
     let hello = said.split_once("<<END\n").context("no first job")?.1;
     let hello = hello.split("  END").next().unwrap_or_default();
     control_plane.apply_yaml(hello).await?;

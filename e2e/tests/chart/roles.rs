@@ -72,7 +72,7 @@ pub(crate) fn operator(helm: &Helm) -> Result<()> {
         let there = trellis::rbac::secrets().replace("NAMESPACE", namespace);
         tables.extend(serde_saphyr::from_multiple::<Value>(&there)?);
     }
-    // Those of people are bound to nobody here.
+    // The chart binds the roles for users to no subject.
     let of_people = [
         "trellis-view",
         "trellis-edit",

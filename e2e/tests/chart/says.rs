@@ -9,7 +9,7 @@ use trellis_e2e::helm::Helm;
 use crate::scene::{NAMESPACE, called};
 use crate::values;
 
-/// From how many objects on a change of all of them is told once.
+/// A change that affects at least this many objects is listed once.
 const MANY: usize = 4;
 
 type Objects = BTreeMap<String, Value>;

@@ -1,4 +1,4 @@
-//! Values that nobody reads.
+//! Values that the chart does not know.
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};

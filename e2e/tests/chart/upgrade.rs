@@ -86,7 +86,7 @@ pub(crate) async fn phases(helm: Helm) -> Result<()> {
     drop(leads);
     operator::give_lease_back(&control_plane).await?;
     let mut leads = install::operator(&control_plane).await?;
-    // It has looked at all of them once it has looked at one more.
+    // The operator has reconciled all jobs once it has queued a later one.
     site.submit("later", 2, 8).await;
     site.reaches("later", JobPhase::Queued).await;
     let stands = (stand(&site).await?, external_pods::stand(&site).await?);
@@ -207,7 +207,7 @@ async fn go_on(control_plane: &ControlPlane, site: &Site) -> Result<()> {
     let pods = site.api::<Pod>();
     pods.delete("restarting-worker-1", &at_once).await?;
     site.runs_again("restarting", 2).await;
-    // These have come to their end.
+    // These jobs have ended.
     for (name, end) in [
         ("complete", JobPhase::Complete),
         ("failed", JobPhase::Failed),

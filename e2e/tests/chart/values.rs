@@ -17,7 +17,7 @@ pub(crate) fn all() -> Result<Vec<Row>> {
     rows(&std::fs::read_to_string(chart().join("values.yaml"))?)
 }
 
-/// The values: each that stands on one line, with the comment above it.
+/// The values that are on one line each, with the comment above them.
 fn rows(text: &str) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     let mut sections: Vec<(usize, &str)> = Vec::new();

@@ -67,7 +67,7 @@ async fn who_suspends_what_argo_cd_delivers_is_told() {
     assert!(said.err.contains("may create it again"), "{said:?}");
 }
 
-/// Another sees to it: whether it does what is asked nobody here can tell.
+/// Another controller manages the job, so the command cannot know whether it obeys.
 #[tokio::test]
 async fn a_job_that_another_sees_to_is_not_waited_for() {
     let scene = shared().await;
@@ -97,7 +97,7 @@ async fn a_job_that_another_sees_to_is_not_waited_for() {
     assert!(said.err.starts_with(note), "{said:?}");
 }
 
-/// The right is what is missing, of each of several, and those who have it go on.
+/// Each refused object has its own error, and the command goes on with the others.
 #[tokio::test]
 async fn what_refuses_one_of_several_keeps_nobody_from_the_others() {
     let scene = shared().await;

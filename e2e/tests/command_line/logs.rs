@@ -1,4 +1,4 @@
-//! Logs of pods whose nodes are simulated.
+//! Logs of pods on simulated nodes.
 
 use trellis_api::job::JobPhase;
 

@@ -11,7 +11,8 @@ use trellis_e2e::wait::eventually;
 
 use crate::scene::{Said, Scene, shared};
 
-/// Asks until the answer is so: what the engine says is some seconds old at most.
+/// Repeats the command until the output is as expected: the data of the engine may be some seconds
+/// old.
 async fn until(arguments: &[&str], is_so: impl Fn(&Said) -> bool) -> Said {
     let scene = shared().await;
     until_said(is_so, async || scene.trellis(arguments).await).await

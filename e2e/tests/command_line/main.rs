@@ -1,4 +1,4 @@
-//! `trellis` as people run it, on a real control plane whose API server asks a real operator.
+//! `trellis` as users run it, on a real control plane whose API server calls a real operator.
 
 mod acts;
 mod ci;

@@ -1,4 +1,4 @@
-//! Pods that others have made, by the names that `trellis queue` has for them.
+//! External pods under the names that `trellis queue` gives them.
 
 use anyhow::ensure;
 use k8s_openapi::api::core::v1::Pod;
@@ -54,7 +54,7 @@ async fn explain_says_why_pods_of_others_wait() {
 
     group(&site, "sweep", 2).await;
     pod(&site, "sweep", "sweep-0").await;
-    // The engine has not heard of it yet.
+    // The engine may not know the PodGroup yet.
     let said = explains("podgroup/sweep", "MembersMissing: ").await;
     let title = format!("{}/PodGroup/sweep  Waiting\n", site.name());
     assert!(said.out.starts_with(&title), "{said:?}");

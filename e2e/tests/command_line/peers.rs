@@ -12,7 +12,7 @@ type Kind = (
     &'static [&'static str],
 );
 
-/// The kinds whose names come near those of Trellis: of Volcano (`config/crd/volcano/bases`), KAI
+/// Kinds whose names are similar to those of Trellis: of Volcano (`config/crd/volcano/bases`), KAI
 /// (`deployments/kai-scheduler/crds`), Kueue v0.17 (`config/components/crd/bases`) and Istio 1.32
 /// (`kubernetes/customresourcedefinitions.gen.yaml`).
 const PEERS: [Kind; 16] = [

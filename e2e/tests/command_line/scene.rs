@@ -39,7 +39,7 @@ impl Scene {
         })
     }
 
-    /// A place of a test's own, with so many nodes of 8 GPUs.
+    /// Creates a site for one test, with this many nodes of 8 GPUs.
     pub(crate) async fn site(&self, prefix: &str, nodes: usize) -> Site {
         Site::new(&self.control_plane, prefix, Nodes::new(nodes).gpus(8)).await
     }
@@ -49,12 +49,12 @@ impl Scene {
         run(&self.control_plane.kubeconfig(), arguments, "").await
     }
 
-    /// Runs `trellis` with something on its standard input.
+    /// Runs `trellis` with `input` on its standard input.
     pub(crate) async fn given(&self, arguments: &[&str], input: &str) -> Said {
         run(&self.control_plane.kubeconfig(), arguments, input).await
     }
 
-    /// Runs `trellis` as that user, with something on its standard input.
+    /// Runs `trellis` as that user, with `input` on its standard input.
     pub(crate) async fn as_user(&self, user: &str, arguments: &[&str], input: &str) -> Said {
         let kubeconfig = self.control_plane.kubeconfig_for_user(user, &[]);
         run(&kubeconfig.unwrap(), arguments, input).await
@@ -95,7 +95,7 @@ async fn run(kubeconfig: &Path, arguments: &[&str], input: &str) -> Said {
     said(command, kubeconfig, input).await
 }
 
-/// Runs a command, and tells what it came to.
+/// Runs a command, and returns its result.
 pub(crate) async fn said(mut command: Command, kubeconfig: &Path, input: &str) -> Said {
     let mut child = command
         .env("KUBECONFIG", kubeconfig)

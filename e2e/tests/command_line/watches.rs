@@ -1,4 +1,4 @@
-//! Commands that go on: until nobody reads any more, and while nobody answers.
+//! Commands that keep running: until their reader goes away, and while no server answers.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -163,7 +163,7 @@ async fn what_cannot_be_reached_for_a_while_is_watched_on() {
     assert_eq!(ended.status.code(), Some(2), "at {port}");
 }
 
-/// A job that goes while nobody can watch it ends what follows its logs.
+/// A command that follows the logs of a job ends if the job is deleted during a gap of the watch.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn logs_of_a_job_that_went_during_a_gap_come_to_an_end() {
     let scene = shared().await;

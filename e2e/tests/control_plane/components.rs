@@ -1,4 +1,4 @@
-//! Breaking the control plane itself: on one that nobody else uses.
+//! Faults of the control plane itself, on one that no other test uses.
 
 use std::time::Duration;
 
@@ -65,7 +65,7 @@ async fn components_can_be_frozen_killed_and_restarted() {
         "there is none here"
     );
 
-    // A node that nobody gives a heartbeat to is Ready all the same.
+    // A node without heartbeats is Ready all the same.
     let nodes_api: Api<Node> = Api::all(control_plane.client());
     let node = nodes_api.get(&nodes.names()[0]).await.unwrap();
     let ready = node.status.unwrap().conditions.unwrap();

@@ -269,7 +269,7 @@ async fn exactly_k_writes_happen_before_the_callback() {
         let (looked, may_return) = std::sync::mpsc::channel::<()>();
         let mut fired = place.proxy.after_write(k, moment, is_config_map, move || {
             counted.fetch_add(1, Ordering::SeqCst);
-            // Until the test has looked at what is there, or has failed.
+            // Waits until the test has checked the objects, or has failed.
             let _ = may_return.recv_timeout(ANSWERED);
         });
         let working = tokio::spawn({

@@ -1,4 +1,4 @@
-//! After the k-th write for a job whose claim is bound with its first pod.
+//! The operator is killed after the k-th write for a job whose claim is bound with its first pod.
 
 use anyhow::{Context as _, ensure};
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
@@ -29,9 +29,9 @@ fn counts_with_volumes(namespace: &str) -> impl Fn(&Request) -> bool + Send + Sy
 /// Which claim it is.
 #[derive(Clone, Copy)]
 enum Claim {
-    /// One that is there, which both pods mount.
+    /// An existing claim, which both pods mount.
     Shared,
-    /// One that comes with the job's pod.
+    /// A claim that is created with the job's pod.
     Own,
 }
 

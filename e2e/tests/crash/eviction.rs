@@ -1,5 +1,6 @@
-//! The operator is killed after its k-th write since a policy came that stops a gang, for every k:
-//! the next one finishes it. The gang is stopped whole, once, and runs again once it may.
+//! The operator is killed after the k-th write that follows a policy which evicts a gang, for every
+//! k. The next leader finishes the eviction. All pods of the gang are stopped, once, and the gang
+//! runs again when it is allowed.
 
 use kube::Api;
 use kube::api::DeleteParams;
@@ -25,7 +26,7 @@ async fn survives(operators: &mut Succession, k: u64, moment: Moment) -> bool {
     wait_for(&api, "j", RECOVERY, running).await.unwrap();
     let mut fired = operators.kill_after(k, moment, counts(site.name()));
     forbid(operators, &site).await;
-    // The last k is one that is never reached.
+    // The last k is never reached.
     let reached = tokio::select! {
         reached = fired.wait(RECOVERY) => reached.is_ok(),
         () = stopped(&site, k, moment) => fired.wait(LATE).await.is_ok(),

@@ -237,7 +237,7 @@ async fn who_leads_next_counts_what_is_bound() {
     site.runs_again("late", 1).await;
 }
 
-/// So many pods of the site have a node.
+/// Waits until `expected` pods of the site are bound.
 async fn are_bound(site: &Site, expected: usize) {
     let pods = site.api::<Pod>();
     let all = eventually(RECOVERY, || async {

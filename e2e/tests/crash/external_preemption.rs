@@ -1,5 +1,5 @@
-//! The operator is killed after its k-th write since somebody came that others must make room for,
-//! where the one or the other are pods of a ReplicaSet.
+//! The operator is killed after the k-th write that follows the creation of a preemptor. The victim
+//! or the preemptor is a gang of external pods, of a ReplicaSet.
 
 use anyhow::ensure;
 use k8s_openapi::api::apps::v1::ReplicaSet;
@@ -67,7 +67,7 @@ fn job(site: &Site, class: Option<&str>) -> Value {
     job
 }
 
-/// So many of the external pods are bound, and all of them are there.
+/// Checks that `wanted` external pods are bound, and that all of them exist.
 async fn bound(site: &Site, wanted: usize) -> anyhow::Result<()> {
     let pods = site.api::<Pod>().list(&Default::default()).await?.items;
     let ours = |pod: &&Pod| pod.labels().contains_key(names::POD_GROUP);

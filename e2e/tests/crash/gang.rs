@@ -40,7 +40,7 @@ async fn killed_after_each_write(moment: Moment) {
 
 at_both_moments!(killed_after_each_write);
 
-/// All pods are there, the journal does not say so, and nobody leads until the plan's time is up.
+/// All pods exist, the journal does not say so, and no operator leads until the plan has expired.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_whole_gang_whose_journal_is_closed_too_late_runs_on() {
     let mut operators = Succession::begin().await;

@@ -68,8 +68,8 @@ fn counts(namespace: &str) -> impl Fn(&Request) -> bool + Send + Sync + 'static 
     }
 }
 
-/// Kills after the k-th write, for every k until one is not reached. `survives` says whether it
-/// was. A story that takes fewer than `least` writes is not the one that was meant.
+/// Kills the operator after the k-th write, for every k until one is not reached, which `survives`
+/// returns. Fails if the scenario takes fewer than `least` writes.
 async fn every_k(least: u64, mut survives: impl AsyncFnMut(u64) -> bool) {
     for k in 1..=ENOUGH {
         if !survives(k).await {
@@ -100,9 +100,9 @@ async fn leave(site: &Site, jobs: &[&str]) {
     .unwrap();
 }
 
-/// The leader dies in the middle of a job's story, unless that is over before, and the next one
-/// sees it through to `done`. Gives how the job is then, and whether anybody died in it: the last k
-/// is one that is never reached.
+/// The leader is killed while it handles a job, unless the job is `done` before, and the next
+/// leader goes on until the job is `done`. Returns the job's status then, and whether the leader
+/// was killed: the last k is never reached.
 async fn sees_through(
     operators: &mut Succession,
     site: &Site,

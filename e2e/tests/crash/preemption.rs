@@ -52,7 +52,7 @@ async fn survives(operators: &mut Succession, k: u64, moment: Moment) -> bool {
     wait_for(&api, "low", RECOVERY, running).await.unwrap();
     let mut fired = operators.kill_after(k, moment, counts(site.name()));
     site.create(job(&site, "high", Some("high"))).await.unwrap();
-    // The last k is one that is never reached.
+    // The last k is never reached.
     let reached = tokio::select! {
         reached = fired.wait(RECOVERY) => reached.is_ok(),
         () = settled(&site, k, moment) => fired.wait(LATE).await.is_ok(),
@@ -85,7 +85,7 @@ async fn settled(site: &Site, k: u64, moment: Moment) {
         .unwrap_or_else(|e| panic!("after write {k} ({moment:?}): {e:#}"));
 }
 
-/// Between the nomination and the first who is told.
+/// The operator is killed between the nomination and the first eviction.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_has_not_been_told_stays_if_the_other_is_gone_when_someone_leads_again() {
     let mut operators = begin().await;

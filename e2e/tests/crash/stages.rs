@@ -1,4 +1,5 @@
-//! After the k-th write for a job whose first stage ends and whose next one begins.
+//! The operator is killed after the k-th write for a job whose first stage ends and whose next one
+//! begins.
 
 use serde_json::json;
 use trellis_api::TrainingJob;

@@ -7,7 +7,7 @@ pub(crate) struct Block {
     pub(crate) line: usize,
     /// The language of the block in lower case, such as `yaml`.
     pub(crate) language: String,
-    /// The heading that it stands below, empty above the first.
+    /// The heading above the block, empty before the first heading.
     pub(crate) heading: String,
     /// The content, without the indentation of the fence.
     pub(crate) text: String,

@@ -10,7 +10,7 @@ use super::{blocks, documents, root};
 enum Run {
     /// A test: file and function.
     By(&'static str, &'static str),
-    /// No test runs it as it stands: why.
+    /// No test runs it as it is: the reason.
     Not(&'static str),
 }
 use Run::{By, Not};
@@ -36,7 +36,8 @@ const QUICK_START: Run = By(
     "the_quick_start_is_as_it_says",
 );
 
-/// Blocks marked `sh` or `console`: page, heading, how many below it, who runs them.
+/// Blocks marked `sh` or `console`: page, heading, number of blocks below it, and the test that
+/// runs them.
 #[rustfmt::skip] // A row a line.
 const BLOCKS: [(&str, &str, usize, Run); 67] = [
     ("CONTRIBUTING.md", "Another control plane", 2, By("e2e/tests/documents/main.rs", "what_contributing_says_installs_it")),

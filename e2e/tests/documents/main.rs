@@ -39,7 +39,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// The files below `folder`, at any depth, whose name ends so, with their text.
+/// The files below `folder`, at any depth, whose names end with one of `ends`, with their text.
 fn files(folder: &Path, ends: &[&str]) -> Result<BTreeMap<PathBuf, String>> {
     let mut found = BTreeMap::new();
     let entries = folder.read_dir();

@@ -1,5 +1,5 @@
-//! docs/quick-start.md from its first block to its last, as somebody who reads it types it: what the
-//! page shows is what is printed.
+//! Runs docs/quick-start.md from its first block to its last, as a reader would, and compares the
+//! output with the page.
 
 use std::path::Path;
 use std::time::Duration;
@@ -83,7 +83,8 @@ impl Terminal {
         })
     }
 
-    /// Runs a command that changes something once, and one that looks until it shows this.
+    /// Runs a command and compares its output. A command that only reads is repeated until the
+    /// output is as shown.
     async fn prints(&self, command: &str, shown: &str) -> Result<()> {
         let once = async || -> Result<()> {
             let printed = self.run(command).await?;
@@ -245,7 +246,7 @@ async fn walk(control_plane: &ControlPlane) -> Result<()> {
                     }
                 }
             }
-            // The refusal, of whoever is there to refuse.
+            // The message of a refusal, from whichever component refuses.
             "text" => {
                 refused(control_plane, &terminal, &block.text)
                     .await

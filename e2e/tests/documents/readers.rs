@@ -9,7 +9,7 @@ use super::{documents, files, root};
 /// A link within the repository.
 #[derive(Debug, PartialEq, Eq)]
 struct Link {
-    /// Line that it stands in, from 1.
+    /// The number of its line, from 1.
     line: usize,
     /// As it is written.
     target: String,
@@ -36,8 +36,8 @@ fn prose(markdown: &str) -> Vec<(usize, &str)> {
     lines
 }
 
-/// The line with what stands in code spans as spaces: a run of backticks is closed by the next as
-/// long as it (CommonMark 6.1).
+/// The line with spaces in place of code spans: a run of backticks is closed by the next run of the
+/// same length (CommonMark 6.1).
 fn without_code(line: &str) -> String {
     let mut rest = line;
     let mut out = String::new();
@@ -58,7 +58,7 @@ fn without_code(line: &str) -> String {
     out
 }
 
-/// Where a run of exactly so many backticks begins.
+/// The index at which a run of exactly `run` backticks begins.
 fn closing(text: &str, run: usize) -> Option<usize> {
     let mut at = 0;
     while let Some(next) = text[at..].find('`') {
@@ -79,7 +79,7 @@ fn links(markdown: &str) -> Vec<Link> {
         let text = without_code(text);
         let inline = text.split("](").skip(1).filter_map(|rest| {
             let target = rest.split(')').next()?;
-            // After a space stands a title.
+            // A space separates the target from a title.
             target.split_whitespace().next()
         });
         let reference = text.strip_prefix('[').and_then(|rest| {

@@ -18,7 +18,7 @@ const LONG: Duration = Duration::from_secs(60);
 /// Seconds that a step of such a run takes.
 const SHORT: &str = "0.005";
 
-/// The script that stands in the example's ConfigMap.
+/// The script in the example's ConfigMap.
 fn script() -> String {
     let example = std::fs::read_to_string(root().join("examples/resume.yaml")).unwrap();
     let objects: Vec<serde_json::Value> = serde_saphyr::from_multiple(&example).unwrap();

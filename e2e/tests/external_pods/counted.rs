@@ -71,7 +71,7 @@ async fn a_gang_whose_group_is_another_counts_where_it_did() {
     let held = "QuotaExceeded: needs 4 nvidia.com/gpu, 6 of 8 are held";
     pod(&site, "while-gone", 4, in_queue(&queue)).await;
     told(&site, "while-gone", held).await;
-    // One that asks for more pods than there are, in a queue without quota.
+    // A PodGroup that asks for more pods than exist, in a queue without quota.
     group(&site, "g", json!({"minMember": 50, "queueName": "default"})).await;
     pod(&site, "while-small", 4, in_queue(&queue)).await;
     told(&site, "while-small", held).await;
@@ -118,7 +118,7 @@ async fn pods_that_came_later_do_not_start_without_their_gang() {
     })
     .await
     .unwrap();
-    // There is room now, and nobody takes it.
+    // GPUs are free now, and the gang does not take them.
     let bound = || async {
         let now = pods(&site, "g").await;
         now.iter().filter(|pod| node(pod).is_some()).count()

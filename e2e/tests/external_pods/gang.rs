@@ -187,7 +187,7 @@ async fn fewer_pods_than_the_group_asks_for_are_told_and_bound_once_the_rest_has
     tokio::time::sleep(Duration::from_secs(3)).await;
     let left = journal(&site, "few").await;
     assert!(is_over().await, "{left:?}");
-    // Those that come anew wait for the others, and go before these have come.
+    // New pods wait for the rest of their gang, and are deleted before it is complete.
     let patch = Patch::Merge(json!({"spec": {"minMember": 3}}));
     groups
         .patch("few", &PatchParams::default(), &patch)
@@ -201,7 +201,8 @@ async fn fewer_pods_than_the_group_asks_for_are_told_and_bound_once_the_rest_has
     says("0 of the 3 pods").await;
 }
 
-/// As a JobSet's: a Job for each of its `replicatedJobs`, whose pods have the same numbers.
+/// The gang is like a JobSet's: a Job for each of its `replicatedJobs`, whose pods have the same
+/// indexes.
 #[tokio::test]
 async fn pods_of_several_jobs_are_one_gang_though_each_number_is_there_twice() {
     let site = site("jobset", 2).await;
@@ -244,8 +245,8 @@ async fn pods_beyond_the_gang_come_one_by_one_and_near_to_it() {
         site.nodes().label(node, &level, Some(rack)).await.unwrap();
     }
     let near = json!({"required": level});
-    // Two on a node, and a third one that has room on the other alone. Their controller makes them
-    // in no order: all are there before the group is.
+    // Two pods fit on one node, and the third only on the other. The controller creates them in any
+    // order, so all of them exist before the PodGroup does.
     job(&site, "grows", 3, 4).await;
     eventually(SOON, || async {
         let pods = pods(&site, "grows").await.len();

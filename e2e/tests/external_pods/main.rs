@@ -1,5 +1,4 @@
-//! Pods that others have made and that Trellis binds, on a real control plane under the chart's own
-//! rights.
+//! External pods that Trellis binds, on a real control plane and with the rights of the chart.
 
 mod alone;
 mod counted;
@@ -23,7 +22,7 @@ async fn shared() -> &'static ControlPlane {
     operator::shared(program).await.unwrap()
 }
 
-/// A place of a test's own, with so many nodes of 8 GPUs.
+/// Creates a site for one test, with this many nodes of 8 GPUs.
 async fn site(prefix: &str, nodes: usize) -> Site {
     Site::new(shared().await, prefix, Nodes::new(nodes).gpus(8)).await
 }

@@ -19,7 +19,7 @@ use super::{shared, site};
 /// A victim that a budget keeps is asked again after a minute.
 const LATER: Duration = Duration::from_secs(150);
 
-/// A queue in which priority preempts, and the class of who does.
+/// A queue in which priority preempts, and the PriorityClass of the preemptor.
 async fn by_priority(site: &Site) -> (String, String) {
     let (queue, class) = (
         format!("{}-q", site.name()),
@@ -45,8 +45,9 @@ async fn by_priority(site: &Site) -> (String, String) {
     (queue, class)
 }
 
-/// Jobs by the policy of their class, pods by what admission has copied from theirs. One after the
-/// other: who waits behind another preempts nobody in any case.
+/// Jobs take the preemption policy of their PriorityClass, pods the one that admission has copied
+/// to them. The test runs them one after the other, because a gang behind another pending gang does
+/// not preempt in any case.
 #[tokio::test]
 async fn who_never_preempts_waits_until_there_is_room() {
     let site = site("never", 1).await;

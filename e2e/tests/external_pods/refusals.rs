@@ -218,7 +218,7 @@ async fn a_quota_policy_counts_external_pods_and_the_account_is_right() {
     pod(&site, "more", 3, |_| {}).await;
     let said = told(&site, "more", "QuotaPolicyExceeded: ").await;
     assert!(said.contains("6 of 8"), "{said}");
-    // It is counted anew each two seconds, and told once it has been wrong for ten.
+    // The operator recounts every two seconds, and reports a mismatch that lasts ten.
     tokio::time::sleep(Duration::from_secs(15)).await;
     let policy = policies.get(&name).await.unwrap();
     let status = json!(policy.status);

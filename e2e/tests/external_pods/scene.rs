@@ -1,4 +1,4 @@
-//! External pods of a test: made, waited for, looked at.
+//! External pods of a test: create them, wait for them, inspect them.
 
 use anyhow::{Context as _, ensure};
 use k8s_openapi::api::apps::v1::ReplicaSet;
@@ -50,7 +50,7 @@ pub(super) async fn group(site: &Site, name: &str, spec: Value) {
     groups.create(&PostParams::default(), &group).await.unwrap();
 }
 
-/// Creates an Indexed Job of so many pods in the PodGroup of its name.
+/// Creates an Indexed Job with `pods` pods in the PodGroup of its name.
 pub(super) async fn job(site: &Site, name: &str, pods: u32, gpus: u32) {
     job_of(site, name, name, pods, gpus).await;
 }
@@ -72,7 +72,7 @@ pub(super) async fn job_of(site: &Site, name: &str, group: &str, pods: u32, gpus
     jobs.create(&PostParams::default(), &job).await.unwrap();
 }
 
-/// Creates a ReplicaSet of so many pods in the PodGroup of its name.
+/// Creates a ReplicaSet with `pods` pods in the PodGroup of its name.
 pub(super) async fn replicas(site: &Site, name: &str, pods: u32, gpus: u32) {
     let labels = json!({"trellis.dev/pod-group": name});
     let set = json!({
@@ -111,7 +111,7 @@ pub(super) async fn journal(site: &Site, name: &str) -> PodGroupStatus {
     groups.get(name).await.unwrap().status.unwrap_or_default()
 }
 
-/// Waits until a gang has its place, whole: its journal says so, and so many pods are bound.
+/// Waits until a gang is placed completely: its journal says so, and `count` pods are bound.
 pub(super) async fn runs(site: &Site, name: &str, count: usize) -> Vec<Pod> {
     let whole = eventually(SOON, || async {
         let journal = journal(site, name).await;
@@ -134,7 +134,7 @@ pub(super) fn scheduled(pod: &Pod) -> Option<&PodCondition> {
     conditions.iter().find(|c| c.type_ == "PodScheduled")
 }
 
-/// Waits until a pod is told that it is unschedulable, with these words.
+/// Waits until a pod is reported as unschedulable, with these words.
 pub(super) async fn told(site: &Site, pod: &str, words: &str) -> String {
     let told = eventually(SOON, || async {
         let pod = site.api::<Pod>().get(pod).await?;

@@ -1,5 +1,5 @@
-//! A new leader places nothing before everyone who has a place has been looked at, and waits for
-//! nobody of whom that cannot be done.
+//! A new leader places no gang before it has taken over all placed gangs. It does not wait for
+//! gangs that it cannot take over.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ use trellis_e2e::wait::eventually;
 use super::lease::leads;
 use super::program;
 
-/// Less than the 30 s for which a new leader would wait for a look at everyone.
+/// Less than the 30 s that a new leader waits to take over all gangs.
 const SOON_ENOUGH: Duration = Duration::from_secs(25);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -58,7 +58,7 @@ async fn a_job_that_cannot_be_reconciled_keeps_no_other_waiting_under_a_new_lead
     site.reaches("other", JobPhase::Running).await;
     let took = began.elapsed();
     assert!(took < SOON_ENOUGH, "{took:?}");
-    // The place of the one that is broken is its own all the while.
+    // The broken job keeps its place all the while.
     site.submit("large", 2, 8).await;
     site.reaches("large", JobPhase::Queued).await;
     jobs.whole("j", 1).await;
@@ -98,7 +98,7 @@ metadata: {name: in-order}
 spec: {namespaceSelector: {}, preemption: {withinClusterQueue: LowerOrNewerEqualPriority}}
 ";
 
-/// Nor does it say since when the job had waited.
+/// The journal does not say since when the job had waited, either.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_new_leader_knows_who_came_first_of_what_it_takes_over() {
     let control_plane = operator::control_plane().await.unwrap();

@@ -18,8 +18,8 @@ use trellis_e2e::wait::eventually;
 use super::program;
 use super::scene::Scene;
 
-/// A list whose answer never comes, as behind a load balancer that has lost the connection: the
-/// operator leads, and would lead for ever without doing anything.
+/// A list request is never answered, as behind a load balancer that has lost the connection. The
+/// operator leads, and would do nothing for ever.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_list_that_is_never_answered_is_asked_for_again() {
     let control_plane = operator::control_plane().await.unwrap();

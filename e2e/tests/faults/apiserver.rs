@@ -49,7 +49,7 @@ async fn a_restart_of_the_api_server_tears_no_gang() {
     let waits = site.reaches("waits", JobPhase::Queued).await;
     assert_eq!(site.pods("waits").await.len(), 0);
     assert_eq!(waits.status.unwrap().attempt, Some(1));
-    // It decides and writes as before: room is made, and the one that waits starts.
+    // The operator decides and writes as before: GPUs become free, and the pending job starts.
     site.delete::<TrainingJob>("runs").await;
     site.reaches("waits", JobPhase::Running).await;
     site.whole("waits", 2).await;
@@ -65,8 +65,8 @@ async fn a_restart_of_the_api_server_tears_no_gang() {
     operator.assert_runs();
 }
 
-/// An API server that has just started refuses what it will allow in a moment, since it does not
-/// know the roles yet. Here one right is missing for real.
+/// An API server that has just started does not know the roles yet, so it refuses what it allows a
+/// moment later. In this test one right is really missing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_right_that_is_missing_for_a_moment_undoes_no_gang() {
     let Scene {

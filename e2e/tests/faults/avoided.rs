@@ -14,7 +14,7 @@ use super::scene::Scene;
 /// A node that refused is kept away from for a minute; then the gang is placed at once.
 const TRIED_AGAIN: Duration = Duration::from_secs(90);
 
-/// Nothing else happens on this control plane: nobody but the operator itself looks again.
+/// Nothing else happens on this control plane, so the operator must retry by itself.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_gang_that_has_no_other_node_is_tried_again() {
     let Scene {

@@ -1,4 +1,4 @@
-//! A gang that runs while its job may not start any more: what it holds is held, whoever leads.
+//! A running gang whose job could not start any more keeps its resources under every leader.
 
 use kube::Api;
 use kube::api::{Patch, PatchParams};

@@ -60,7 +60,7 @@ async fn children_of_a_job_that_runs_are_kept_though_its_queue_is_gone() {
     delete_both(&site).await;
     are_as_before(&site, &policy).await;
 
-    // One that has never seen it as it should be.
+    // The second operator has never seen the objects in their right state.
     first.kill().unwrap();
     delete_both(&site).await;
     operator::give_lease_back(&control_plane).await.unwrap();

@@ -1,4 +1,4 @@
-//! A controller manager that stands still while a claim is being bound.
+//! The controller manager is stopped while a claim is being bound.
 
 use anyhow::ensure;
 use k8s_openapi::api::core::v1::PersistentVolume;
@@ -14,8 +14,8 @@ use trellis_e2e::wait::{eventually, wait_for};
 
 use super::scene::Scene;
 
-/// A volume that was given to a claim, and that nobody has bound to it yet, is free again once its
-/// plan is undone.
+/// A volume that is reserved for a claim, but not bound to it yet, is free again once the plan is
+/// rolled back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_volume_is_taken_back_from_a_claim_that_is_not_bound() {
     let Scene {

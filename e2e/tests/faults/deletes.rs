@@ -33,8 +33,8 @@ async fn first_delete(proxy: &Proxy) {
     .unwrap();
 }
 
-/// A tenant makes a pod that nobody stops, since its node was never there, and that a finalizer
-/// keeps for ever.
+/// A tenant creates a pod that no kubelet stops, because its node never existed, and that a
+/// finalizer keeps for ever.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pod_that_a_finalizer_keeps_is_asked_for_ever_more_seldom() {
     let control_plane = operator::control_plane().await.unwrap();
@@ -80,7 +80,7 @@ async fn a_pod_that_a_finalizer_keeps_is_asked_for_ever_more_seldom() {
     let later = deletes(&proxy);
     // At 1, 3 and 7 s.
     assert!((1..=3).contains(&later.requests), "{later:?}");
-    // Once it is let go it goes, and the job is looked at again.
+    // Without its finalizer the pod is deleted, and the job is reconciled again.
     let patch = json!({"metadata": {"finalizers": null}});
     pods.patch("j-worker-7", &PatchParams::default(), &Patch::Merge(&patch))
         .await

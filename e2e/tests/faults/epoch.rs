@@ -1,4 +1,4 @@
-//! A Lease that was deleted: terms begin anew, and journals bear higher ones.
+//! A deleted Lease: its transitions count from zero again, while journals have higher epochs.
 
 use anyhow::ensure;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -40,7 +40,7 @@ async fn a_lease_that_was_deleted_leaves_no_gang_behind() {
         .delete(LEASE, &DeleteParams::default())
         .await
         .unwrap();
-    // It does not go on until its time is up: whoever is next need not wait either.
+    // The operator ends before its lease would expire, so the next one does not have to wait.
     eventually(SOON, || async {
         ensure!(leases.get_opt(LEASE).await?.is_none(), "it is back");
         Ok(())

@@ -102,7 +102,7 @@ async fn the_pods_of_a_plan_that_is_gone_on_with_are_those_that_it_was_written_f
         gpus.into_iter().any(|u| u.used.as_str() == "4")
     });
     charged.await.unwrap();
-    // Another is told that the flavor is of no use to it any more.
+    // A later job learns that it cannot use the flavor any more.
     let mut later = site.job("later", 1, 1);
     later["spec"]["queueName"] = json!("cheap");
     site.create(later).await.unwrap();

@@ -1,4 +1,4 @@
-//! The journal under faults: whose it is, and what came of a write.
+//! The journal under faults: its owner, and the outcome of a write.
 
 use std::time::Duration;
 
@@ -73,8 +73,8 @@ async fn the_end_of_a_commit_means_nothing_to_the_next_job_of_that_name() {
     operator.assert_runs();
 }
 
-/// The journal is written, its answer is lost, and nobody can read it for a while. Until it is
-/// known whether the plan stands, its place is nobody else's.
+/// The journal is written, its response is lost, and the journal cannot be read for a while. Until
+/// the operator knows whether the plan is valid, no other gang gets its place.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_place_is_kept_until_it_is_known_whether_its_plan_stands() {
     let Scene {
@@ -123,8 +123,8 @@ async fn a_place_is_kept_until_it_is_known_whether_its_plan_stands() {
     operator.assert_runs();
 }
 
-/// A plan fails, and that cannot be written for a while: it may still have to be gone on with, so
-/// its place is nobody else's.
+/// A plan fails, and the journal cannot be written for a while. A leader may still have to roll the
+/// plan forward, so no other gang gets its place.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_place_is_kept_until_it_is_written_that_its_plan_is_undone() {
     let Scene {
@@ -195,8 +195,8 @@ async fn a_plan_is_taken_over_though_the_first_write_fails() {
     assert_eq!(failures, 3);
 }
 
-/// While the API server is asked to slow down, a gang whose journal cannot be written is written
-/// less and less often, and goes on when it can.
+/// The API server throttles the operator. A gang whose journal cannot be written is retried less
+/// and less often, and goes on when it can.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_journal_that_cannot_be_written_is_no_hot_loop() {
     let Scene {

@@ -22,7 +22,8 @@ use trellis_e2e::wait::{eventually, wait_for};
 
 use super::{held, program};
 
-/// For how long the lease is good here. A busy machine must not cost it one that is not cut off.
+/// The lease duration of these tests. A busy machine must not cost an operator its lease unless it
+/// is cut off.
 const DURATION: Duration = Duration::from_secs(5);
 /// The most that a request of an operator takes.
 const REQUEST: Duration = Duration::from_secs(15);
@@ -31,7 +32,7 @@ const MARGIN: Duration = Duration::from_secs(15);
 /// How long a new leader may take to fill its caches and to place a job, on a busy machine.
 const RUNS: Duration = Duration::from_secs(60);
 
-/// For how long the lease is good where nobody says otherwise: that of the chart.
+/// The default lease duration of the chart.
 fn of_chart() -> Duration {
     let values = std::fs::read_to_string(helm::chart().join("values.yaml")).unwrap();
     let values: serde_json::Value = serde_saphyr::from_str(&values).unwrap();
@@ -207,7 +208,7 @@ async fn who_is_cut_off_tears_nothing(cut: Fault) {
         site.reaches(name, JobPhase::Running).await;
         site.whole(name, 8).await;
     }
-    // It knows by its own clock that it leads no more, whoever it reaches.
+    // The operator knows by its own clock that it no longer leads, without any connection.
     ends(&mut alone.operator).await;
     let before = control_plane_version(&site).await;
     alone.proxy.heal();
@@ -251,7 +252,7 @@ async fn ends(operator: &mut Operator) {
     assert!(!status.success(), "{status}: {}", operator.last_words());
 }
 
-/// Waits until a pod was seen whose name begins so.
+/// Waits until a pod was seen whose name begins with `prefix`.
 async fn is_seen(history: &PodHistory, prefix: &str) {
     eventually(SOON, || async {
         let seen = history.seen();

@@ -18,7 +18,7 @@ pub(crate) struct Scene {
 }
 
 impl Scene {
-    /// With so many nodes of 8 GPUs.
+    /// Starts all of it, with this many nodes of 8 GPUs.
     pub(crate) async fn new(prefix: &str, nodes: usize) -> Self {
         let control_plane = operator::control_plane().await.unwrap();
         let launch = Launch::named("operator").lease_seconds(60);

@@ -1,4 +1,4 @@
-//! Pods beyond a gang, whoever leads.
+//! Surplus pods under every leader.
 
 use std::collections::BTreeMap;
 
@@ -54,7 +54,7 @@ async fn who_leads_next_knows_the_pods_beyond_a_gang() {
     second.assert_runs();
 }
 
-/// A leader that was none any more has made it: nobody counts on it.
+/// A stale leader has created the pod, so the new leader does not count on it.
 #[tokio::test]
 async fn a_pod_of_a_stale_leader_is_removed() {
     let control_plane = operator::control_plane().await.unwrap();

@@ -1,5 +1,5 @@
-//! A TrainingJob that does not decode: stored under a looser schema than today's, or with a time
-//! in its `managedFields` that nobody here can read.
+//! A TrainingJob that does not decode: stored under a looser schema than today's, or with a time in
+//! its `managedFields` that the operator cannot parse.
 
 use std::time::Duration;
 
@@ -60,7 +60,7 @@ fn broken(site: &Site) -> [(&'static str, Value); 3] {
     ]
 }
 
-/// Stores the broken ones while anything is taken. Gives today's schema back.
+/// Stores the broken jobs under a schema that accepts everything. Returns today's schema.
 async fn store_broken(control_plane: &ControlPlane, site: &Site) -> Value {
     let client = control_plane.client();
     let anything = json!({"openAPIV3Schema": {
@@ -100,7 +100,7 @@ async fn tighten(control_plane: &ControlPlane, site: &Site, today: &Value) {
     .unwrap();
 }
 
-/// Waits until an event tells why a job is refused.
+/// Waits for an event with the reason why a job is refused.
 async fn told_by_an_event(site: &Site, name: &str) {
     let events: Api<Event> = site.api();
     eventually(SOON, || async {
@@ -203,8 +203,9 @@ async fn a_job_that_does_not_decode_says_so() {
     assert_eq!(writes_later(&proxy).await.requests, 0, "{}", proxy.counts());
 }
 
-/// Under a schema that has become stricter since it was stored, the API server refuses its status
-/// too: an event is all that can tell. Nothing is tried again before the object changes.
+/// Under a schema that has become stricter since the job was stored, the API server also refuses
+/// its status, so only an event can report the error. The operator retries only after the object
+/// changes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_job_whose_status_cannot_be_written_is_told_of_by_an_event() {
     let control_plane = operator::control_plane().await.unwrap();

@@ -94,7 +94,7 @@ async fn relist(proxy: &Proxy, matches: fn(&Request) -> bool) {
             expired.store(true, Ordering::SeqCst);
             return Fault::Expired;
         }
-        // Before a watch goes on, a list tells how far history has come: that is none of these.
+        // A list precedes the first watch too. Only a list after an expired watch counts.
         if request.verb == Verb::List && expired.load(Ordering::SeqCst) {
             seen.store(true, Ordering::SeqCst);
         }
@@ -111,7 +111,7 @@ async fn relist(proxy: &Proxy, matches: fn(&Request) -> bool) {
     proxy.heal();
 }
 
-/// While nobody looked, the job was replaced by another of its name.
+/// The job is replaced by another of its name while the watch loses events.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_job_that_is_replaced_behind_a_blind_watch_starts_anew() {
     let mut seen = running().await;

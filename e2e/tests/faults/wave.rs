@@ -18,7 +18,7 @@ use super::scene::Scene;
 const PODS: u32 = 1_000;
 /// Eight a node.
 const NODES: usize = 125;
-/// How long so many may take to start, on a machine that has other things to do.
+/// How long that many may take to start on a busy machine.
 const LONG: Duration = Duration::from_secs(180);
 
 fn requests(proxy: &Proxy, verb: Verb, resource: &str) -> u64 {

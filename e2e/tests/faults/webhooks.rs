@@ -1,4 +1,4 @@
-//! A webhook of one namespace that is down or slow: its jobs say so, and nobody else waits.
+//! The webhook of one namespace is down or slow. The jobs in it say so, and other jobs do not wait.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use trellis_e2e::webhook::BrokenWebhook;
 
 use super::scene::Scene;
 
-/// Jobs whose pods the webhook is asked about.
+/// Number of jobs whose pods the API server sends to the webhook.
 const MANY: usize = 20;
 /// Far less than all that hangs takes one after the other, and far more than a gang takes on a
 /// busy machine.

@@ -60,7 +60,7 @@ pub(crate) async fn commits(scene: &Scene) -> Result<()> {
     let (_, said) = &refused.results["TrainingJob/train"];
     let ours = "is fixed once the job has had its first place: create a new job";
     ensure!(said.contains("command") && said.contains(ours), "{said}");
-    // The job itself has not heard of it.
+    // The job itself has not changed.
     ensure!(refused.health == "Healthy", "{refused:#?}");
     ensure!(
         uids(&site.pods("train").await) == pods,
@@ -101,7 +101,7 @@ pub(crate) async fn healed(scene: &Scene) -> Result<()> {
     ensure!(limit(&by_hand) == Some(9));
     wait_for(&api, "train", SOON, |job| limit(job) == Some(2)).await?;
 
-    // As `trellis suspend` does it: taken back where git says something about it, ...
+    // A change like that of `trellis suspend` is reverted if git sets the field, ...
     let suspend = json!({"spec": {"suspend": true}});
     site.patch("is-to-run", suspend.clone()).await?;
     wait_for(&api, "is-to-run", SOON, |job| {
@@ -126,8 +126,8 @@ pub(crate) async fn healed(scene: &Scene) -> Result<()> {
     application.delete(SOON).await
 }
 
-/// Git says that there is a job: another comes for the one that is cancelled, and who cancels hears
-/// so.
+/// Git has the job, so Argo CD creates it again after it is cancelled, and the command warns about
+/// that.
 pub(crate) async fn cancelled(scene: &Scene) -> Result<()> {
     let site = scene.site(1).await;
     let repository = repository(&[site.job("train", 1, 1)])?;

@@ -29,7 +29,7 @@ use trellis_e2e::wait::eventually;
 use crate::documents::here;
 use crate::scene::{SOON, docs};
 
-/// How long it is looked at.
+/// How long the test watches the Application.
 const WATCHED: Duration = Duration::from_secs(20);
 /// Time between two comparisons that are asked for.
 const EVERY: Duration = Duration::from_secs(2);

@@ -33,7 +33,7 @@ pub(crate) async fn waits(scene: &Scene) -> Result<()> {
     let application = scene.argocd.deliver(&application).await?;
     site.reaches("prepare", JobPhase::Running).await;
     let data = site.api::<ConfigMap>();
-    // Long enough for Argo CD to look at it a few times.
+    // Long enough for Argo CD to compare a few times.
     for _ in 0..5 {
         sleep(Duration::from_secs(1)).await;
         application.refresh().await?;

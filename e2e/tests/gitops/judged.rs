@@ -109,7 +109,7 @@ pub(crate) const GANG_PHASES: [(&str, &str); 6] = [
     ("Finished", "Healthy"),
 ];
 
-/// A gang of pods that others make, in that phase.
+/// A PodGroup of external pods in that phase.
 pub(crate) fn pod_group(phase: &str) -> Value {
     json!({
         "apiVersion": "trellis.dev/v1alpha1",

@@ -19,7 +19,8 @@ use crate::scene::{SOON, Scene, policy, queue, repository};
 
 /// How long Argo CD compares it at least, from the first sync on.
 const WATCHED: SignedDuration = SignedDuration::from_mins(5);
-/// How long it lives once it is there, and is looked at after its end: a little more than that.
+/// How long the job lives, and how long it is watched after its end: a little more than five
+/// minutes in total.
 const LIVES: Duration = Duration::from_secs(250);
 const AFTER: Duration = Duration::from_secs(60);
 /// Time between two comparisons that are asked for.
@@ -33,7 +34,7 @@ pub(crate) async fn client_side(scene: &Scene) -> Result<()> {
     life(scene, |_| ()).await
 }
 
-/// As most who are careful have it: applied by the API server, and compared by it.
+/// The settings of careful users: the API server applies and compares.
 pub(crate) async fn server_side(scene: &Scene) -> Result<()> {
     let by_server = |application: &mut Value| {
         application["spec"]["syncPolicy"]["syncOptions"] = json!(["ServerSideApply=true"]);
@@ -108,8 +109,8 @@ async fn life(scene: &Scene, change: impl FnOnce(&mut Value)) -> Result<()> {
     application.delete(SOON).await
 }
 
-/// It waits, runs with all that it asks for, gives some of it up and gets it back, is preempted, is
-/// restarted, is suspended and resumed, ends, and is looked at for a while.
+/// The job waits, runs with all of its pods, gives some up and gets them back, is preempted,
+/// restarted, suspended and resumed, ends, and is watched for a while.
 async fn lives(scene: &Scene, site: &Site) -> Result<()> {
     site.reaches("train", JobPhase::Queued).await;
     let began = Instant::now();

@@ -16,7 +16,7 @@ use trellis_e2e::control_plane::ControlPlane;
 use trellis_e2e::operator::{self, Launch, Operator};
 use trellis_e2e::site::Site;
 
-/// How long Argo CD may take for anything, on a machine that does something else beside it.
+/// How long Argo CD may take for an operation on a busy machine.
 pub(crate) const SOON: Duration = Duration::from_secs(60);
 
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().unwrap());

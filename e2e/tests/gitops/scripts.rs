@@ -94,7 +94,7 @@ pub(crate) fn jobs() -> Result<()> {
     cases.push((new.clone(), "Progressing", said));
     new["status"] = json!({});
     cases.push((new, "Progressing", said));
-    // A job that cannot be read any more is told so by one condition.
+    // A condition reports a job that can no longer be decoded.
     let mut unread = changed(job(JobPhase::Running));
     let refused = json!({"type": "Accepted", "status": "False", "reason": "InvalidSpec",
         "message": "the object does not decode", "observedGeneration": 3});
@@ -202,7 +202,7 @@ pub(crate) fn configuration() -> Result<()> {
         read["data"] == Value::Object(data),
         "it is read otherwise than it is written"
     );
-    // Each kind of which something is said has one.
+    // Each kind with a status has a script.
     for crd in trellis_api::crds::all() {
         let version = serde_json::to_value(&crd.spec.versions[0])?;
         let status = version.pointer("/schema/openAPIV3Schema/properties/status");

@@ -52,7 +52,7 @@ pub(crate) async fn left_alone(scene: &Scene) -> Result<()> {
     let before = children(&site).await?;
     ensure!(before.len() >= 8, "{before:?}");
 
-    // Another sync, and a hard look at what there is.
+    // Another sync, and a hard refresh.
     job["spec"]["restart"]["limit"] = json!(5);
     let next = repository.commit(&[("all.yaml", &yaml(&[job]))])?;
     application.refresh().await?;

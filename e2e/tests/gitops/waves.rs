@@ -24,13 +24,13 @@ fn since(object: &impl ResourceExt) -> Result<Time> {
         .context("an object without a time")
 }
 
-/// Argo CD waits two seconds between waves: times of whole seconds tell them apart.
+/// Argo CD waits two seconds between waves, so times in whole seconds differ.
 pub(crate) async fn order(scene: &Scene) -> Result<()> {
     let site = scene.site(1).await;
     let name = site.name();
     let mut job = site.job("train", 2, 4);
     job["spec"]["queueName"] = json!(name);
-    // In the order in which nobody would apply them.
+    // The reverse of the order in which they must be applied.
     let repository = repository(&[
         in_wave("3", config_map("behind")),
         in_wave("2", job),
@@ -87,7 +87,7 @@ pub(crate) async fn held(scene: &Scene) -> Result<()> {
         .await?;
     ensure!(told.sync == "Synced", "{told:#?}");
 
-    // A queue below one that is not there starts no job, and the sync says so.
+    // A queue whose parent does not exist starts no job, and the sync says so.
     let mut below = queue(name);
     below["spec"]["parentName"] = json!(name);
     let below = yaml(&[in_wave("1", below), in_wave("2", config_map("behind"))]);

@@ -28,7 +28,7 @@ fn opens_the_plan(request: &Request) -> bool {
     request.is_write() && request.resource == "podgroups.trellis.dev/status"
 }
 
-/// Holds the requests of a kind, and tells once there is one.
+/// Holds requests of a kind, and reports when there is one.
 fn hold(proxy: &Proxy, which: fn(&Request) -> bool) -> Arc<AtomicBool> {
     let held = Arc::new(AtomicBool::new(false));
     let seen = held.clone();

@@ -1,5 +1,5 @@
-//! A namespace whose policies are more than are evaluated: it says so, its jobs wait, and others
-//! go on.
+//! A namespace has more policies than the operator evaluates. Their status says so, jobs in the
+//! namespace wait, and other jobs go on.
 
 use kube::Api;
 use kube::api::DeleteParams;

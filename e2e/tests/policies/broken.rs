@@ -77,7 +77,7 @@ async fn where_a_policy_never_was_good_jobs_wait_until_it_is() {
     assert_eq!(reason(&waits), "PolicyNotEvaluated");
     assert!(message(&waits).contains(site.name()), "{}", message(&waits));
     assert_eq!(decision(&waits), Some(PolicyDecision::Undecided));
-    // It stops nobody whom it could not be about.
+    // The policy does not stop jobs outside its namespaces.
     create(&other, other.job("j", 1, 8)).await;
     other.reaches("j", JobPhase::Running).await;
     assert_eq!(site.pods("j").await.len(), 0);
@@ -152,7 +152,7 @@ async fn bombs_take_a_bounded_time_and_stop_nobody_else() {
     );
     other.submit("j", 1, 8).await;
     other.reaches("j", JobPhase::Running).await;
-    // Its own jobs wait: nobody knows what they forbid.
+    // Jobs of the namespace wait, because it is unknown what its policies forbid.
     create(&site, site.job("j", 1, 0)).await;
     let waits = site.reaches("j", JobPhase::Waiting).await;
     assert_eq!(reason(&waits), "PolicyNotEvaluated");

@@ -47,8 +47,8 @@ async fn a_forbid_stops_a_gang_that_waits_and_none_that_runs() {
     site.reaches("waits", JobPhase::Running).await;
 }
 
-/// The forbid comes at the moment in which there is room, again and again: whichever is first,
-/// who is refused has no pod.
+/// A forbid comes at the same moment as free GPUs, again and again. In either order a refused job
+/// has no pod.
 #[tokio::test]
 async fn a_forbid_that_comes_with_the_room_leaves_no_pod_of_a_refused_gang() {
     let control_plane = shared().await;
@@ -89,7 +89,7 @@ async fn a_forbid_that_comes_with_the_room_leaves_no_pod_of_a_refused_gang() {
     }
 }
 
-/// A gang whose attempt ends is asked about anew.
+/// Policies decide again about each new attempt of a gang.
 #[tokio::test]
 async fn a_policy_on_attempts_is_asked_before_each() {
     let control_plane = shared().await;

@@ -52,7 +52,7 @@ async fn a_denied_job_makes_nothing_and_names_policy_and_way_out() {
     assert_eq!(starter.active_set_hash.unwrap().len(), set.len());
 }
 
-/// The permit that is missing, as the message has it, is the one that lets it run.
+/// The permit in the message is the one that lets the job run.
 #[tokio::test]
 async fn a_permit_that_is_applied_later_lets_the_job_run() {
     let control_plane = shared().await;

@@ -53,7 +53,7 @@ async fn a_gang_that_is_forbidden_is_stopped_whole_and_runs_again_once_it_may() 
     let generation = site.pods("gang").await;
     site.stop_slowly("gang", "20s").await;
 
-    // It is told before whom that would stop.
+    // `trellis policy diff` shows beforehand which jobs the policy would stop.
     let change = about(&site, SINGLE, evict());
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("single.yaml");
@@ -182,7 +182,7 @@ async fn what_is_missing_invalid_or_cannot_be_evaluated_stops_nothing() {
     delete(control_plane, site.name()).await;
     goes_on(&site, "j", &before).await;
 
-    // It is back, with what overflows: nobody can say.
+    // The policy is back with an expression that overflows, so there is no decision.
     let overflow = format!(
         "{permit} forbid(principal, action, resource) when {{ context.gpus * 9223372036854775807 > 8 }};"
     );
@@ -196,7 +196,7 @@ async fn what_is_missing_invalid_or_cannot_be_evaluated_stops_nothing() {
         tokio::time::sleep(Duration::from_secs(1)).await;
         let now = site.whole("j", 1).await;
         assert_eq!(uids(&now), uids(&before));
-        // One that was never good has no last good version.
+        // A policy that was never valid has no last valid version.
         delete(control_plane, site.name()).await;
         goes_on(&site, "j", &before).await;
     }

@@ -25,15 +25,15 @@ use super::webhook::kubeconfig;
 /// Legitimate clients get a response within this time during any attack. It is the shortest timeout
 /// of these clients, the API server's (`timeoutSeconds` of the chart's webhooks).
 const SOON: Duration = Duration::from_secs(3);
-/// How long a busy machine may take until something is answered in time.
+/// How long a busy machine may take until a response is in time.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Longest that anybody who does harm may hold a connection, with something to spare.
+/// The longest time for which an attacker may hold a connection, with some margin.
 const HELD: Duration = Duration::from_secs(30);
 /// More connections than any of the ports takes.
 const MANY: usize = 700;
-/// Where those come from who do harm. Pods have addresses of their own too.
+/// The address of attackers. Pods have addresses of their own too.
 const OTHERS: [u8; 4] = [127, 0, 0, 2];
-/// Where all come from, if the network hides that.
+/// The address of all clients, if the network hides theirs.
 const SAME: [u8; 4] = [127, 0, 0, 1];
 
 trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -113,7 +113,7 @@ impl Port {
         socket.connect(self.address.parse().unwrap()).await
     }
 
-    /// The status of what is there for who bears that token, over a new connection.
+    /// The status code of a request with that token, over a new connection.
     async fn get(&self, path: &str, token: Option<&str>) -> anyhow::Result<u16> {
         let mut config = self.config();
         config.auth_info.token = token.map(|token| token.to_owned().into());
@@ -143,7 +143,7 @@ async fn told(mut stream: impl Stream, says: &[u8], times: usize) -> String {
 }
 
 impl Stage {
-    /// Each port answers those for whom it is there: in time.
+    /// Each port answers its intended clients in time.
     async fn answers(&self, what: &str) {
         let [webhook, endpoint, health] = &self.ports;
         let token = Some(self.control_plane.admin_token());

@@ -74,7 +74,7 @@ async fn a_pod_that_pretends_to_be_of_a_job_is_refused() {
         .await
         .unwrap();
 
-    // Nor through a controller, whose pods are made by another account.
+    // A controller cannot set it either, although another account creates its pods.
     let labels = json!({"app": "set", "trellis.dev/job-uid": "a"});
     let set: ReplicaSet = serde_json::from_value(json!({
         "metadata": {"name": "set"},
@@ -198,7 +198,8 @@ async fn the_pod_group_of_a_job_is_not_written_by_people() {
         assert!(said.contains(words), "{said}");
     };
     refused(patch("j", priority.clone()).await);
-    // Nor by whoever says that it is nobody's, or that a new one is a job's.
+    // A user cannot write it either by removing its owner, or by naming a job as the owner of a new
+    // one.
     let mut nobodys = priority.clone();
     nobodys["metadata"] = json!({"ownerReferences": null});
     refused(patch("j", nobodys.clone()).await);
@@ -212,7 +213,8 @@ async fn the_pod_group_of_a_job_is_not_written_by_people() {
         .flatten()
         .for_each(|owner| owner.controller = Some(false));
     refused(patch("j", json!({"metadata": {"ownerReferences": leads_nowhere}})).await);
-    // Kubernetes' own does it when a job is deleted and what it owns is to stay, and no more.
+    // The garbage collector removes the owner reference when a job is deleted and its objects are
+    // orphaned. It may change nothing else.
     let collector = "system:serviceaccount:kube-system:generic-garbage-collector";
     let collector = person(control_plane, collector, &[]);
     let collected: Api<PodGroup> = Api::namespaced(collector, site.name());

@@ -42,7 +42,7 @@ async fn shared() -> &'static ControlPlane {
     operator::shared(program()).await.unwrap()
 }
 
-/// A place of a test's own, with so many nodes of 8 GPUs.
+/// Creates a site for one test, with this many nodes of 8 GPUs.
 async fn site(prefix: &str, nodes: usize) -> Site {
     Site::new(shared().await, prefix, Nodes::new(nodes).gpus(8)).await
 }

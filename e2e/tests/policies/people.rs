@@ -1,4 +1,4 @@
-//! Users, each with the rights of somebody who submits jobs, in the whole cluster.
+//! Users who may submit jobs in the whole cluster.
 
 use kube::{Api, Client};
 use serde::Deserialize;

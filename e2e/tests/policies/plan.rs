@@ -1,4 +1,4 @@
-//! `trellis plan` on a live cluster: for who asks for it, or for whom `--as` names.
+//! `trellis plan` on a live cluster, for the current user or the user that `--as` names.
 
 use std::process::Output;
 

@@ -112,7 +112,8 @@ async fn a_privilege_in_a_template_is_denied_with_words_and_runs_once_it_is_gran
     delete(control_plane, site.name()).await;
 }
 
-/// The API server keeps what it does not know, since it does not look into a template.
+/// The API server does not prune unknown fields of a template, because it does not validate
+/// templates.
 #[tokio::test]
 async fn what_may_not_stand_in_a_template_is_refused_with_its_path() {
     let site = site("wrong", 0).await;

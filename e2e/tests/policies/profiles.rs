@@ -117,7 +117,7 @@ async fn who_has_its_place_keeps_the_profile_of_then_and_starts_again_with_that_
     let mut edited = of("INFO");
     edited["network"] = json!({"egress": [{"cidr": "10.9.0.0/16"}]});
     apply(control_plane, &profile(&site, edited)).await;
-    // Something that has it looked at again, and shows that it has been.
+    // A change that makes the operator reconcile the job, and shows that it has.
     let jobs = site.api::<TrainingJob>();
     let suspend = async |suspend: bool| {
         let patch = json!({"spec": {"suspend": suspend}});

@@ -51,7 +51,7 @@ async fn change(control_plane: &ControlPlane, site: &Site, limits: Value) {
         .unwrap();
 }
 
-/// The status of the site's policy, once it is so.
+/// Waits until the status of the site's policy is as wanted.
 async fn becomes(
     control_plane: &ControlPlane,
     site: &Site,
@@ -100,7 +100,7 @@ async fn what_holds_no_more_than_a_limit_runs_and_the_rest_waits() {
     assert!(says.starts_with(&expected), "{says}");
     let full = becomes(control_plane, &site, |s| s.full_count == Some(1)).await;
     assert_eq!(uses(&full), held("nvidia.com/gpu", "16", "16"));
-    // More than all of it nobody ever gets.
+    // A job that asks for more than the limit can never run.
     site.submit("large", 3, 8).await;
     let refused = site.reaches("large", JobPhase::Refused).await;
     assert_eq!(reason(&refused), "QuotaPolicyExceeded");
@@ -109,7 +109,7 @@ async fn what_holds_no_more_than_a_limit_runs_and_the_rest_waits() {
         says.contains("the job asks for 24 nvidia.com/gpu, of which 16 may be held"),
         "{says}"
     );
-    // A limit that is raised lets in; one that is lowered stops nobody.
+    // A raised limit admits pending jobs. A lowered limit stops no running job.
     change(control_plane, &site, gpus(24)).await;
     site.reaches("c", JobPhase::Running).await;
     change(control_plane, &site, gpus(8)).await;
@@ -192,9 +192,9 @@ async fn limits_hold_over_a_restart_and_burnt_hours_are_remembered() {
     let limits =
         |hours: u32| json!({"runningJobs": 2, "gpuHours": {"limit": hours, "windowHours": 720}});
     write_limit(&control_plane, &site, limits(1), "Queue").await;
-    // An operator before has counted it all: long ago, so that this part of the window comes
-    // before what is burnt from now on, whenever that is first written.
-    // In whole seconds, as the operator writes it.
+    // The ledger of a previous operator. Its entry is so old that it comes before all usage from
+    // now on, whenever that is first written. Times are in whole seconds, as the operator writes
+    // them.
     let now = Timestamp::from_second(Timestamp::now().as_second()).unwrap();
     let start = now - SignedDuration::from_hours(10 * 24);
     let entries = json!([{"start": start.to_string(), "gpuSeconds": "3600"}]);
@@ -223,7 +223,7 @@ async fn limits_hold_over_a_restart_and_burnt_hours_are_remembered() {
     let waits = site.waits_for("b", Reason::QuotaPolicyExceeded).await;
     assert!(message(&waits).contains("2 of 2 are held"), "{waits:?}");
     assert_eq!(site.pods("b").await.len(), 0);
-    // It is written anew, with what was burnt before.
+    // The new leader writes the ledger again, with the usage before.
     let is_later = |l: &QuotaLedgerSpec| l.until > before.until && l.entries.len() > 1;
     let after = ledger_becomes(&control_plane, &site, is_later).await;
     assert_eq!(after.entries[0], before.entries[0]);
@@ -266,7 +266,7 @@ async fn write_ledger(control_plane: &ControlPlane, site: &Site, until: Timestam
 /// A ledger is written once a minute.
 const A_WRITE: std::time::Duration = std::time::Duration::from_secs(90);
 
-/// The ledger of the site's policy, once it is so.
+/// Waits until the ledger of the site's policy is as wanted.
 async fn ledger_becomes(
     control_plane: &ControlPlane,
     site: &Site,
@@ -304,7 +304,7 @@ async fn ledger_that_cannot_be_read_stops_jobs_with_gpus_until_it_is_deleted() {
     ledger_becomes(&control_plane, &site, |ledger| !ledger.entries.is_empty()).await;
 }
 
-/// Pods that others have made burn hours as jobs do, and are told of it.
+/// External pods use GPU hours as jobs do, and report that they wait for them.
 async fn external_waits(site: &Site) {
     let pod: Pod = serde_json::from_value(json!({
         "metadata": {"name": "external"},
@@ -331,8 +331,8 @@ async fn external_waits(site: &Site) {
     pods.delete("external", &at_once).await.unwrap();
 }
 
-/// Its queue is gone, and nobody remembers what it was built into: what it holds is counted
-/// by a policy that came after all of that.
+/// The job's queue is gone, and the new leader does not know what the job was compiled into. A
+/// policy that is newer than all of that counts its usage.
 #[tokio::test]
 async fn who_runs_and_cannot_be_compiled_is_counted_by_policies_of_now() {
     let control_plane = operator::control_plane().await.unwrap();
@@ -391,7 +391,7 @@ async fn what_is_held_is_what_is_counted_anew() {
     site.reaches("a", JobPhase::Queued).await;
     site.delete::<trellis_api::TrainingJob>("b").await;
     site.reaches("a", JobPhase::Running).await;
-    // Longer than it takes until a mismatch is told.
+    // Longer than the operator takes to report a mismatch.
     tokio::time::sleep(std::time::Duration::from_secs(15)).await;
     let status = becomes(control_plane, &site, |_| true).await;
     let degraded = status.conditions.iter().find(|c| c.type_ == "Degraded");

@@ -1,4 +1,4 @@
-//! A policy may ask who submitted a job, and is told only what nobody can have forged.
+//! Policies may depend on the requester of a job, and see only a requester that cannot be forged.
 
 use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicyBinding;
 use kube::Api;
@@ -71,7 +71,7 @@ async fn a_policy_allows_by_who_asks() {
     submit(&nobody, site.job("of-nobody", 1, 1)).await;
     is_denied(&site, "of-nobody", None).await;
 
-    // The spec is whose who changed it last.
+    // The requester is the user who changed the spec last.
     let patch = json!({"spec": {"restart": {"limit": 4}}});
     let params = PatchParams::default();
     ada.patch("of-bob", &params, &Patch::Merge(&patch))
@@ -83,8 +83,8 @@ async fn a_policy_allows_by_who_asks() {
     assert_eq!(told.requester, None);
 }
 
-/// Policies that stamp are objects like others: while they are not there, or not as they should
-/// be, everybody may write what he likes.
+/// The admission policies that stamp jobs are ordinary objects. While they are missing or changed,
+/// any user may write any stamp.
 #[tokio::test]
 async fn nobody_is_known_where_stamps_may_be_forged() {
     let control_plane = operator::control_plane().await.unwrap();
@@ -177,7 +177,8 @@ async fn nobody_is_known_where_stamps_may_be_forged() {
     operator.kill().unwrap();
     operator::give_lease_back(&control_plane).await.unwrap();
 
-    // Another who starts now does not know either; one who is told to believe does.
+    // A second operator that starts now does not trust the stamps either. An operator that is
+    // configured to trust them does.
     let mut operator = Operator::launch(
         &control_plane,
         program(),

@@ -125,7 +125,7 @@ async fn a_restart_is_no_moment_without_policies() {
     site.reaches("good-later", JobPhase::Running).await;
     let later = site.reaches("bad-later", JobPhase::Refused).await;
     assert_eq!(reason(&later), "PolicyDenied");
-    // Nothing was said of them meanwhile but what stands there: no other state was passed.
+    // The conditions have not changed in between: the job passed through no other state.
     let conditions = |job: &TrainingJob| job.status.clone().unwrap().conditions;
     let now = site.api::<TrainingJob>().get("bad").await.unwrap();
     assert_eq!(conditions(&now), conditions(&refused));

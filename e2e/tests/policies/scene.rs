@@ -46,7 +46,7 @@ pub(crate) async fn delete(control_plane: &ControlPlane, name: &str) {
     api.delete(name, &DeleteParams::default()).await.unwrap();
 }
 
-/// The status of the policy of that name, once it is so.
+/// Waits until the status of the policy of that name is as wanted.
 pub(crate) async fn becomes(
     control_plane: &ControlPlane,
     name: &str,
@@ -68,7 +68,7 @@ pub(crate) fn condition(status: &JobPolicyStatus, type_: &str) -> (String, Strin
     (found.status.clone(), found.message.clone())
 }
 
-/// Waits until the policy takes effect as it stands.
+/// Waits until the current version of the policy takes effect.
 pub(crate) async fn active(control_plane: &ControlPlane, name: &str) -> JobPolicyStatus {
     becomes(control_plane, name, |s| {
         s.conditions
@@ -78,7 +78,7 @@ pub(crate) async fn active(control_plane: &ControlPlane, name: &str) -> JobPolic
     .await
 }
 
-/// The status of a policy of the namespace, once `type_` is so.
+/// Waits until a policy of the namespace has the condition `type_` with that status.
 pub(crate) async fn own_is(site: &Site, name: &str, type_: &str, so: &str) -> JobPolicyStatus {
     let api: Api<JobPolicy> = site.api();
     let found = wait_for(&api, name, SOON, |policy: &JobPolicy| {

@@ -1,4 +1,5 @@
-//! Policies whose watch is late: a job that was applied after them has no place before they decide.
+//! The watch of policies is late. A job that was applied after a policy is not placed before the
+//! policy decides about it.
 
 use std::time::Duration;
 

@@ -34,7 +34,7 @@ async fn apply(api: &Api<TrainingJob>, manager: &str, job: &Value) -> TrainingJo
     api.patch("j", &params, &Patch::Apply(job)).await.unwrap()
 }
 
-/// Sends all of the job as it stands, changed: again if its status was written in between.
+/// Replaces the whole job, and retries if its status was written in between.
 async fn replace(api: &Api<TrainingJob>, change: impl Fn(&mut TrainingJob)) -> TrainingJob {
     loop {
         let mut read = api.get("j").await.unwrap();
@@ -46,7 +46,7 @@ async fn replace(api: &Api<TrainingJob>, change: impl Fn(&mut TrainingJob)) -> T
     }
 }
 
-/// A job that nobody places.
+/// A job that is not placed.
 fn suspended(site: &Site) -> Value {
     let mut job = site.job("j", 1, 1);
     job["spec"]["suspend"] = json!(true);
@@ -76,7 +76,7 @@ async fn whoever_changes_the_spec_is_stamped_and_nothing_else_changes_the_stamp(
 
     let labelled = merge(&bob, json!({"metadata": {"labels": {"tier": "gold"}}}));
     assert_eq!(written(&labelled.await.unwrap()), Some(of_ada.as_str()));
-    // As the operator writes it: the status is nobody's spec.
+    // A status write, like those of the operator, does not change the stamp.
     let status = json!({"status": {"message": "by hand"},
         "metadata": {"annotations": {REQUESTED_BY: "bob"}}});
     let params = PatchParams::default();
@@ -91,7 +91,7 @@ async fn whoever_changes_the_spec_is_stamped_and_nothing_else_changes_the_stamp(
         job.spec.restart.get_or_insert_default().limit = Some(6);
     };
     assert_eq!(stamp(&replace(&ada, limited).await).user, "ada");
-    // And one that sends what stands in git.
+    // A replace with the manifest from git keeps the stamp too.
     let replaced = replace(&bob, |job| job.metadata.annotations = None).await;
     assert_eq!(written(&replaced), Some(of_ada.as_str()));
     let removed = json!({"metadata": {"annotations": {REQUESTED_BY: null}}});
@@ -112,8 +112,8 @@ async fn a_job_that_is_applied_bears_who_applied_its_spec() {
 
     let first = apply(&ada, "git", &job).await;
     assert_eq!(stamp(&first).user, "ada");
-    // The same again, by whomever, writes nothing but who manages it. The operator writes a status
-    // of its own, which may come between two applies.
+    // A repeated apply by the same manager changes nothing. The operator writes a status once,
+    // which may come between two applies.
     site.reaches("j", JobPhase::Suspended).await;
     eventually(SOON, || async {
         let before = apply(&ada, "git", &job).await.metadata.resource_version;
@@ -188,7 +188,7 @@ async fn every_way_to_create_a_job_is_stamped() {
     assert_eq!(read.user, odd);
     assert!(read.groups.iter().any(|g| g == odd), "{read:?}");
 
-    // A list that is too long for an annotation is not cut: nobody is known then.
+    // A list of groups that is too long for an annotation is not cut: the job then has no stamp.
     let groups: Vec<String> = (0..2_500).map(|i| format!("group-number-{i:04}")).collect();
     let groups: Vec<&str> = groups.iter().map(String::as_str).collect();
     let many = jobs_of(&site, &person(control_plane, "many", &groups));

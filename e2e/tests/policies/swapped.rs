@@ -1,4 +1,5 @@
-//! An external pod is bound as policies have judged it, and not as its user has changed it since.
+//! An external pod is bound only in the version that policies have decided about, and not after its
+//! user has changed it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,7 +24,7 @@ const FORBIDDEN: &str = "registry.example/forbidden:1";
 const FORBID: &str = "@id(\"no\") forbid(principal, action == Trellis::Action::\"UseImage\", \
                       resource) when { resource.repository == \"forbidden\" };";
 
-/// True for what a pod that policies deny is told.
+/// True for the condition of a pod that policies deny.
 fn is_denial(condition: &PodCondition) -> bool {
     let message = condition.message.as_deref();
     message.is_some_and(|message| message.starts_with("PolicyDenied: "))

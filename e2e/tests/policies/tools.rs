@@ -1,5 +1,4 @@
-//! The tools for those who write policies, on a live cluster: what they say a change
-//! would do is what it then does.
+//! The tools for policy authors on a live cluster: a change has the effect that they predict.
 
 use std::collections::BTreeSet;
 use std::process::Output;

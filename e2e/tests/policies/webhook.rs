@@ -27,9 +27,9 @@ use super::scene::{NO_IMAGE, about, active, apply, create, delete, own, policy};
 /// The webhook answers within this, whatever is asked.
 const IN_TIME: Duration = Duration::from_secs(3);
 
-/// How long a busy machine may take until something is answered in time.
+/// How long a busy machine may take until a response is in time.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The longest that one of many waits who ask at once.
+/// The longest that one of many concurrent requests waits.
 const IN_TURN: Duration = Duration::from_secs(30);
 
 struct Stage {
@@ -44,8 +44,8 @@ pub(super) async fn kubeconfig(control_plane: &ControlPlane) -> PathBuf {
     kubeconfig.await.unwrap()
 }
 
-/// A control plane whose API server asks an operator, and where each answer that does not come
-/// is an error.
+/// A control plane whose API server calls an operator, and treats each missing response as an
+/// error.
 async fn start() -> Stage {
     let control_plane = operator::control_plane().await.unwrap();
     let port = free_port().unwrap();
@@ -63,7 +63,7 @@ async fn start() -> Stage {
     }
 }
 
-/// One that tests share which ask little.
+/// A stage shared by tests that send few requests.
 async fn stage() -> &'static Stage {
     static STAGE: OnceCell<Stage> = OnceCell::const_new();
     STAGE.get_or_init(start).await
@@ -208,7 +208,8 @@ async fn a_policy_that_would_not_take_effect_is_refused_with_line_and_caret() {
     let (applied, said) = kubectl(&site, &["apply"], &[&about(&site, NO_IMAGE, fails)]).await;
     assert!(!applied);
     assert!(said.contains("the test \"denies\" fails"), "{said}");
-    // A good one is taken, and one that breaks it is not: the good one stays.
+    // The API server accepts a valid policy and refuses a change that breaks it. The valid version
+    // stays.
     apply(control_plane, &about(&site, NO_IMAGE, json!({}))).await;
     let (applied, _) = kubectl(&site, &["apply"], &[&about(&site, "permit(", json!({}))]).await;
     assert!(!applied);
@@ -378,7 +379,7 @@ async fn who_floods_it_or_sends_garbage_takes_nothing_from_others() {
         assert!(took < IN_TURN, "{took:?}");
     }
 
-    // All of it is counted, for who may read it.
+    // Metrics count all of these requests.
     let token = control_plane.admin_token();
     let (code, metrics) = caller.metrics(token).await.unwrap();
     assert_eq!(code, 200, "{metrics}");
@@ -391,8 +392,8 @@ async fn who_floods_it_or_sends_garbage_takes_nothing_from_others() {
     assert_eq!(caller.metrics("none").await.unwrap().0, 401);
 }
 
-/// Its outage neither blocks anybody nor lets anything run that is denied; and who ends it
-/// in order sees no request fail.
+/// An outage of the webhook blocks no client, and no denied job runs. No request fails while the
+/// operator shuts down.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn while_nobody_answers_jobs_are_stored_and_denied_all_the_same() {
     let control_plane = operator::control_plane().await.unwrap();

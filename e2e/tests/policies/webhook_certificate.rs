@@ -45,7 +45,7 @@ async fn it_is_renewed_under_load_and_no_request_fails() {
     };
     let mut leads = start("leads", port);
     early::is_asked(&control_plane).await.unwrap();
-    // One that does not lead answers too, under the same certificate.
+    // An operator that does not lead answers too, with the same certificate.
     let mut waits = start("waits", other);
     let site = Site::new(&control_plane, "renewed", Nodes::new(0)).await;
     let secrets: Api<Secret> = Api::namespaced(control_plane.client(), operator::NAMESPACE);
@@ -178,7 +178,7 @@ async fn what_is_spoilt_is_put_right() {
     .unwrap();
     early::is_asked(&control_plane).await.unwrap();
 
-    // A key that is no key of the certificate, and nobody who is to be trusted for it.
+    // A key that does not match the certificate, and a Secret without an authority.
     let data = async || secrets.get(NAME).await.unwrap().data.unwrap();
     for spoilt in [json!({"tls.key": "bm8="}), json!({"ca.crt": null})] {
         let before = data().await;

@@ -31,7 +31,7 @@ pub(crate) async fn scratch(_: &'static Scene, place: Place) -> End {
             "env": [{"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}]}],
     }});
     place.create(job).await.unwrap();
-    // The test is who provisions: a disk of the node that each claim names.
+    // The test acts as the provisioner: it makes a disk on the node that each claim names.
     let claims = place.api::<PersistentVolumeClaim>();
     let mut folders = Vec::new();
     for pod in ["j-worker-0", "j-worker-1"] {

@@ -18,8 +18,8 @@ use crate::scene::{End, Place, Scene};
 /// force (60 s), and the gang runs elsewhere.
 const GIVEN_UP: Duration = Duration::from_secs(180);
 
-/// GPUs are taken by a pod that the API server knows nothing of: its kubelet alone does, from a
-/// file, and the namespace that it names does not exist.
+/// A static pod holds GPUs. Only its kubelet knows it, from a file: the API server does not,
+/// because the namespace of the pod does not exist.
 pub(crate) async fn refusal(scene: &'static Scene, place: Place) -> End {
     let shared = place.shared_folder("shared").await;
     // Where one gang has been, the next of its kind goes when all is as it was.

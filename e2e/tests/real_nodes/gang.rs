@@ -1,4 +1,4 @@
-//! A gang that runs on more nodes than one, and whose ranks find each other.
+//! A gang that runs on more than one node, and whose ranks find each other.
 
 use std::collections::BTreeSet;
 

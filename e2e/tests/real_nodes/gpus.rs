@@ -15,7 +15,7 @@ use crate::scene::{End, GPUS, Place, Scene, is_undisturbed};
 
 const INSUFFICIENT: &str = "InsufficientCapacity";
 
-/// Tells the device plugin, and waits until the node offers the others alone.
+/// Marks these GPUs as unhealthy, and waits until the node offers only the others.
 async fn only_unhealthy(scene: &Scene, node: &str, gpus: &[&str]) {
     scene.nodes.set_unhealthy(node, gpus).unwrap();
     let left = GPUS - u32::try_from(gpus.len()).unwrap();

@@ -15,7 +15,8 @@ use trellis_e2e::wait::eventually;
 use crate::scene::Weather::Storm;
 use crate::scene::{End, GPUS, Place, Scene, is_undisturbed};
 
-/// Waits until a node's kubelet has said, since then, that all is well, and has all GPUs again.
+/// Waits until a node's kubelet has reported Ready after `since`, and the node offers all GPUs
+/// again.
 async fn is_back(scene: &Scene, node: &str, since: Timestamp) {
     eventually(SOON, || async {
         let ready = scene.ready(node).await?;
@@ -47,7 +48,7 @@ async fn containers(place: &Place, job: &str) -> BTreeMap<String, (Option<String
     place.pods(job).await.into_iter().filter_map(of).collect()
 }
 
-/// Since when a job runs, without having stopped.
+/// The time since which a job has run without a stop.
 fn runs_since(job: &TrainingJob) -> Timestamp {
     let mut conditions = job.status.iter().flat_map(|status| &status.conditions);
     let running = conditions.find(|c| c.type_ == "Running" && c.status == "True");

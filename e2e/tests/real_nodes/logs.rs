@@ -15,7 +15,7 @@ use trellis_e2e::wait::eventually;
 
 use crate::scene::{End, Place, Scene, TRAINED};
 
-/// A rank says who it is, and fails or ends when it is told to.
+/// A rank prints its number and attempt, and fails or ends when a file says so.
 const SAYS: &str = "trap 'exit 143' TERM; echo rank $TRELLIS_RANK attempt $TRELLIS_ATTEMPT; \
     until [ -e /shared/ends ]; do \
         if [ -e /shared/fails-$TRELLIS_RANK-$TRELLIS_ATTEMPT ]; then \
@@ -128,7 +128,7 @@ async fn first_job_of_docs(scene: &Scene, place: &Place) {
     let group = &mut job["spec"]["taskGroups"][0];
     group["image"] = json!(IMAGE);
     group["nodeSelector"] = json!({SCOPE: "calm"});
-    // It does not hear SIGTERM, and the next test waits for its nodes.
+    // The container ignores SIGTERM, and the next test waits for its nodes.
     job["spec"]["checkpoint"] = json!({"gracePeriodSeconds": 5});
     place.create(job).await.unwrap();
     place.reaches("hello", JobPhase::Running).await;

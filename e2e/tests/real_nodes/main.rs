@@ -26,8 +26,8 @@ use scene::trial;
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
-    // One waits for minutes until a dead node is given up; the others go on meanwhile, one by
-    // one: two cores train no faster for having more to do.
+    // One test waits for minutes until a dead node is lost. The others run meanwhile, one by one:
+    // two cores train no faster for having more to do.
     arguments.test_threads = Some(2);
     let trials = vec![
         trial(

@@ -9,10 +9,10 @@ use trellis_e2e::wait::eventually;
 
 use crate::scene::{End, Place, Scene, TRAINED};
 
-/// It looks each 5 seconds after what it has started, unless it is told otherwise.
+/// By default torchrun checks its processes every 5 seconds.
 const TORCHRUN: [&str; 3] = ["torchrun", "--monitor_interval=0.5", "/app/train.py"];
 
-/// One that nothing happens to, and one of which a rank is killed, at the same time.
+/// Two jobs at the same time: one undisturbed, and one of which a rank is killed.
 pub(crate) async fn ddp(scene: &'static Scene, place: Place) -> End {
     if !scene.nodes.has_pytorch() {
         return End::Skipped(

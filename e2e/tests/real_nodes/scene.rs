@@ -27,7 +27,7 @@ use trellis_e2e::wait::{eventually, wait_for};
 
 /// GPUs of each node.
 pub(crate) const GPUS: u32 = 4;
-/// How long a gang may take, on a machine that does something else beside it.
+/// How long a gang may take on a busy machine.
 pub(crate) const TRAINED: Duration = Duration::from_secs(150);
 /// How long pods may take to go that a test before has left.
 const MENDED: Duration = Duration::from_secs(60);
@@ -163,7 +163,7 @@ impl Scene {
 /// How a test ends that did not fail.
 pub(crate) enum End {
     Passed,
-    /// The machine lacks something that it needs: what.
+    /// The machine lacks a requirement of the test, which is named.
     Skipped(&'static str),
 }
 

@@ -34,7 +34,7 @@ pub(crate) async fn example(_: &'static Scene, place: Place) -> End {
         .as_array_mut()
         .unwrap()
         .push(json!({"claimName": "checkpoints", "path": "/ckpt"}));
-    // Nothing is saved before the end but when it is told to stop.
+    // The job saves only at its end, or when it is stopped.
     group["env"] = json!([
         {"name": "STEPS", "value": "60"},
         {"name": "SAVE_EVERY", "value": "1000"},

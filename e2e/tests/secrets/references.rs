@@ -33,7 +33,7 @@ async fn a_job_waits_for_its_config_map_and_its_account() {
     job["spec"]["serviceAccountName"] = json!("trainer");
     job["spec"]["taskGroups"][0]["mounts"] =
         json!([{"configMapName": "settings", "path": "/settings"}]);
-    // Without the right to look for Secrets nobody is held up by one.
+    // The operator has no right to read Secrets, so a job does not wait for one.
     job["spec"]["taskGroups"][0]["env"] =
         json!([{"name": "A", "valueFrom": {"secretKeyRef": {"name": "nobody-looks", "key": "k"}}}]);
     site.create(job).await.unwrap();
@@ -104,7 +104,7 @@ async fn the_operator_may_read_no_secret_of_the_cluster() {
     ));
     let one: Api<Secret> = Api::namespaced(client, "default");
     assert!(is_forbidden(one.get("any").await.unwrap_err()));
-    // It makes keys of MPI jobs, and cannot look at one again.
+    // The operator creates keys of MPI jobs, and cannot read them again.
     let key = named::<Secret>("x");
     one.create(&PostParams::default(), &key).await.unwrap();
     assert!(is_forbidden(one.get("x").await.unwrap_err()));

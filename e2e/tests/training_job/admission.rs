@@ -17,7 +17,7 @@ async fn a_gang_goes_where_the_constraints_that_admission_adds_let_it() {
     PodPolicy::patch(shared().await, site.name(), pool)
         .await
         .unwrap();
-    // Names decide between equal nodes, so that the last is the one that is not taken by chance.
+    // Names decide between equal nodes, so the last node would not be chosen by chance.
     let last = site.nodes().names()[2].clone();
 
     // No node will do, and it says so before anything is created.

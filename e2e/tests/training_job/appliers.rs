@@ -64,7 +64,7 @@ async fn two_appliers_merge_lists_by_key() {
     let limited = json!({"name": "worker", "mounts": [limit]});
     let merged = apply(&site, "overlay", limited).await.unwrap();
     assert_eq!(keys(&merged), ["/a", "A", "port-a", "secret-a"]);
-    // The entries of the first go as well, but for the one that both own.
+    // The entries of the first applier go as well, except for the one that both own.
     let without = apply(&site, "base", bare).await.unwrap();
     assert_eq!(keys(&without), ["/a"]);
 }

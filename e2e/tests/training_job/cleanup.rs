@@ -93,7 +93,7 @@ async fn a_job_goes_with_what_it_made_if_it_says_so_and_nobody_would_bring_it_ba
         job["spec"]["ttlSecondsAfterFinished"] = json!(0);
         site.create(job).await.unwrap();
         site.reaches(name, JobPhase::Running).await;
-        // One that fails is cleaned up as one that does not.
+        // A failed job is cleaned up like a successful one.
         site.exit(&format!("{name}-worker-0"), "1").await;
     }
     wait_gone(&site.api::<TrainingJob>(), "goes", SOON)

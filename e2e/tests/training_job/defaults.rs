@@ -39,14 +39,14 @@ async fn a_new_default_takes_those_that_wait_and_none_that_has_its_place() {
     site.becomes("waits", |s| s.queue.as_ref() == Some(&new))
         .await;
     assert_eq!(queues(&site, "waits").await, both(&new));
-    // It is looked at again, and stays.
+    // The operator reconciles the job again, and the queue stays.
     let patch = json!({"metadata": {"annotations": {"example.com/look": "1"}}});
     site.patch("runs", patch).await.unwrap();
     tokio::time::sleep(std::time::Duration::from_secs(2)).await;
     assert_eq!(queues(&site, "runs").await, both("default"));
     assert_eq!(uids(&site.whole("runs", 2).await), before);
 
-    // It gives its place up, and is one that waits.
+    // The job gives its place up and is pending again.
     site.delete::<Pod>("runs-worker-0").await;
     site.becomes("runs", |s| s.queue.as_ref() == Some(&new))
         .await;

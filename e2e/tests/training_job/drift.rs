@@ -1,4 +1,5 @@
-//! Children are what the job compiles into, whatever they were before and whoever edits them.
+//! The children of a job stay as the job compiles, whatever they were before and whichever user
+//! edits them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -49,7 +50,7 @@ async fn versions(site: &Site) -> Vec<Option<String>> {
     ]
 }
 
-/// Has the job looked at a few times, in which its children must not be written.
+/// Has the operator reconcile the job a few times, and checks that it does not write the children.
 async fn is_settled(site: &Site) {
     let before = versions(site).await;
     for look in 0..3 {

@@ -22,7 +22,7 @@ fn elastic(site: &Site, name: &str, replicas: u32) -> Value {
     job
 }
 
-/// A gang `j` of two with so many GPUs each, and beside it a pod of one GPU that is not part of it.
+/// A gang `j` of two pods with `gpus` GPUs each, and a best-effort pod of one GPU.
 fn with_board(site: &Site, gpus: u32) -> Value {
     let mut job = site.job("j", 2, gpus);
     let groups = job["spec"]["taskGroups"].as_array_mut().unwrap();
@@ -35,7 +35,7 @@ fn with_board(site: &Site, gpus: u32) -> Value {
     job
 }
 
-/// It runs, so many of its pods do, and nothing is awaited.
+/// Waits until the job runs with that many pods, and waits for nothing more.
 async fn runs_with(site: &Site, job: &str, ready: &str) -> TrainingJob {
     site.becomes(job, |s| {
         let reason = s.reason.map(|r| r.as_str());
@@ -64,7 +64,7 @@ async fn an_elastic_job_takes_the_room_that_there_is_and_gives_it_up_first() {
         says.contains("the gang runs, on node") && says.contains("2 of 4 pods"),
         "{says}"
     );
-    // The others have gone: it grows, and nobody of it is restarted.
+    // The other job has gone: the gang grows, and none of its pods restart.
     site.delete::<TrainingJob>("other").await;
     runs_with(&site, "j", "4/4").await;
     let grown = uids(&site, "j").await;

@@ -1,5 +1,5 @@
-//! Claims that come with each pod: kube-controller-manager makes them, and somebody has to say
-//! where their volumes are to be.
+//! Claims that are created with each pod. kube-controller-manager creates them, and Trellis selects
+//! the nodes of their volumes.
 
 use std::collections::BTreeSet;
 
@@ -33,7 +33,7 @@ fn scratch(site: &Site, class: &str, replicas: u32, gpus: u32) -> Value {
     job
 }
 
-/// As real kubelets do, these hold their pods until somebody says that their volumes are there.
+/// These kubelets hold their pods, as real ones do, until the test reports that the volumes exist.
 async fn holding(site: &Site) -> PodPolicy {
     let control_plane = shared().await;
     let words = [(HANG, "true")];
@@ -125,7 +125,7 @@ async fn each_pod_has_a_volume_where_it_is_and_the_gang_is_whole_once_all_are_th
     .unwrap();
 }
 
-/// How many disks a node has that are there already is counted by nobody.
+/// The operator does not count the existing disks of a node.
 #[tokio::test]
 async fn a_class_that_provisions_nothing_is_told() {
     let site = site("no-scratch", 1).await;

@@ -209,7 +209,7 @@ async fn pods_of_a_deleted_job_on_a_lost_node_are_in_nobodys_way_for_ever() {
     assert!(left[0].metadata.deletion_timestamp.is_some());
 }
 
-/// As it goes with its node, or by the hand of somebody who tidies up.
+/// A pod may be deleted with its node, or by a user who tidies up.
 #[tokio::test]
 async fn a_pod_that_has_succeeded_is_not_missed_when_it_goes() {
     let site = site("finished", 1).await;

@@ -125,7 +125,7 @@ async fn an_mpi_job_keeps_its_key_and_ends_with_its_launcher() {
     site.runs_again("j", 2).await;
     let now = secrets.get(&name).await.unwrap();
     assert_eq!((now.uid(), &now.data), (secret.uid(), &secret.data));
-    // One that is gone is made anew for the attempt after that.
+    // A deleted Secret is created again for the next attempt.
     site.delete::<Secret>(&name).await;
     site.exit("j-worker-0", "1").await;
     site.runs_again("j", 3).await;
@@ -137,7 +137,7 @@ async fn an_mpi_job_keeps_its_key_and_ends_with_its_launcher() {
     site.reaches("j", JobPhase::Complete).await;
 }
 
-/// The API server counts quotas before it looks whether something of that name is there.
+/// The API server checks quotas before it checks whether an object of that name exists.
 #[tokio::test]
 async fn an_exhausted_quota_of_secrets_keeps_no_job_from_its_next_attempt_that_has_its_key() {
     let site = site("mpi-quota", 1).await;

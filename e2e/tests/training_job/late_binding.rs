@@ -1,5 +1,5 @@
-//! Claims of a class that binds with the first consumer: the controller manager's own binding, of
-//! volumes that are there and of such as somebody provisions.
+//! Claims of a class that binds with the first consumer. The controller manager binds existing
+//! volumes and provisioned ones.
 
 use std::collections::BTreeSet;
 
@@ -122,8 +122,8 @@ async fn not_bound(site: &Site, job: &str) -> TrainingJob {
         .await
 }
 
-/// The same in these words. The operator may hear of the job before it hears of a volume, and says
-/// something else until then.
+/// The same, with these words. The operator may see the job before a volume, and reports another
+/// reason until then.
 async fn not_bound_since(site: &Site, job: &str, words: &str) {
     site.becomes(job, |s| {
         s.reason == Some(Reason::ClaimNotBound) && s.full_message().contains(words)

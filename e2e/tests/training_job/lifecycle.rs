@@ -54,7 +54,7 @@ async fn the_limit_ends_it() {
         "{}",
         message(&failed)
     );
-    // The rank that still ran is stopped; the one that failed keeps its log.
+    // The operator deletes the rank that still ran. The failed one keeps its log.
     site.pods_become("j", 1).await;
 }
 
@@ -249,14 +249,15 @@ async fn a_deleted_node_does_not_hold_the_gang() {
     let again = site.becomes("j", |s| s.attempt == Some(2)).await;
     let failure = again.status.unwrap().last_failure.unwrap();
     assert_eq!(failure.reason, "NodeLost");
-    // Its kubelet may live on: the pod is told to stop, and not forgotten at once.
+    // Its kubelet may still run, so the operator deletes the pod, and does not force the deletion
+    // at once.
     let api = site.api::<Pod>();
     let name = pod.metadata.name.unwrap();
     tokio::time::sleep(Duration::from_secs(20)).await;
     let left = api.get(&name).await.unwrap().metadata;
     assert_eq!(left.uid, pod.metadata.uid);
     assert!(left.deletion_timestamp.is_some());
-    // After a minute nobody is left to stop it.
+    // After a minute the operator gives the node up.
     let jobs = site.api::<TrainingJob>();
     let runs = wait_for(&jobs, "j", GIVEN_UP, |job: &TrainingJob| {
         phase(job) == Some(JobPhase::Running)

@@ -13,8 +13,8 @@ use trellis_e2e::volumes;
 
 use super::{shared, site};
 
-/// The first job of these that is not placed: the operator may hear of the job
-/// before it hears of what is to keep it off the nodes.
+/// Creates jobs like this one until one is not placed: the operator may see a job before the object
+/// that keeps it off the nodes.
 pub(super) async fn held(site: &Site, like: &Value) -> TrainingJob {
     for i in 0..20 {
         let name = format!("held-{i}");
@@ -68,7 +68,7 @@ async fn a_quarantined_node_gets_nothing_new_and_what_runs_leaves_it() {
     };
     site.submit("runs", 1, 4).await;
     site.reaches("runs", JobPhase::Running).await;
-    // Cordoned alone is no reason to stop anybody.
+    // Cordoning a node does not stop its jobs.
     site.nodes().cordon(node).await.unwrap();
     let job = held(&site, &site.job("", 1, 1)).await;
     site.reaches("runs", JobPhase::Running).await;

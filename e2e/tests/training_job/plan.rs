@@ -150,7 +150,7 @@ async fn occupy(site: &Site, name: String, node: &str, request: Value) -> Result
     Ok(())
 }
 
-/// The pod that matters stands behind the first page of the list.
+/// The pod that matters is behind the first page of the list.
 #[tokio::test]
 async fn every_page_of_the_pods_counts() {
     let control_plane = shared().await;

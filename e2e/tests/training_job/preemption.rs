@@ -32,13 +32,13 @@ async fn queue(site: &Site, name: &str, mut spec: Value) -> String {
     name
 }
 
-/// A queue in which priority preempts, and the class of who does.
+/// A queue in which priority preempts, and the PriorityClass of the preemptor.
 pub(super) async fn by_priority(site: &Site) -> (String, String) {
     let preemption = json!({"preemption": {"withinClusterQueue": "LowerPriority"}});
     (queue(site, "q", preemption).await, high(site).await)
 }
 
-/// A queue in which nobody preempts, and the class of who goes first.
+/// A queue without preemption, and a PriorityClass that goes first.
 pub(super) async fn in_order(site: &Site) -> (String, String) {
     (queue(site, "q", json!({})).await, high(site).await)
 }
@@ -57,7 +57,7 @@ async fn high(site: &Site) -> String {
     class
 }
 
-/// Submits a job of so many nodes, in a queue and of a class.
+/// Submits a job of `nodes` nodes in a queue and with a PriorityClass.
 pub(super) async fn submit(site: &Site, name: &str, nodes: u32, queue: &str, class: Option<&str>) {
     let mut job = site.job(name, nodes, 8);
     job["spec"]["queueName"] = json!(queue);
@@ -133,7 +133,7 @@ async fn a_budget_keeps_its_pods_and_the_one_who_asked_says_so() {
     submit(&site, "low", 2, &queue, None).await;
     runs(&site, "low").await;
     let before = uids(&site.whole("low", 2).await);
-    // One of them may go, as each is told alone; both may not.
+    // The budget allows each pod to go alone, but not both.
     let budget = json!({
         "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
         "metadata": {"name": "keep", "namespace": site.name()},

@@ -162,7 +162,7 @@ async fn a_team_borrows_what_another_leaves_idle() {
     site.delete::<trellis_api::TrainingJob>("borrows").await;
     site.reaches("waits", JobPhase::Running).await;
 
-    // A queue that others are below takes no jobs, and says so.
+    // A queue with child queues takes no jobs, and says so.
     submit("all", "inner", 1).await.unwrap();
     let held = site.reaches("inner", JobPhase::Waiting).await;
     assert_eq!(reason(&held), "QueueMisconfigured", "{}", message(&held));
@@ -190,7 +190,7 @@ async fn a_team_borrows_what_another_leaves_idle() {
     })
     .await;
 
-    // Nor does one look like any other whose flavor is not there.
+    // A queue whose flavor does not exist takes no jobs either.
     let quotas = json!([{"name": "cpu", "nominalQuota": 1}]);
     let offers = json!([{"coveredResources": ["cpu"], "flavors": [{"name": "nobodys", "resources": quotas}]}]);
     apply(
@@ -346,7 +346,7 @@ async fn a_flavor_brings_the_toleration_that_its_nodes_ask_for() {
     // Every pod tolerates the taint of nodes that are Trellis' own, and that of its device.
     let always = ["trellis.dev/dedicated", "nvidia.com/gpu"];
     assert_eq!(tolerated(&site, "first", 8).await, always);
-    // The spot pool is of no use to whoever does not tolerate it.
+    // A job that does not tolerate spot cannot use the spot pool.
     submit("second").await;
     site.becomes("second", |s| {
         s.reason.is_some_and(|r| r.as_str() == "QuotaExceeded")

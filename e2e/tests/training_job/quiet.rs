@@ -17,7 +17,8 @@ use trellis_e2e::site::Site;
 const APART: Duration = Duration::from_secs(5);
 const LOOKS: usize = 12;
 
-/// On a control plane of its own: the share of a queue changes with the nodes of others.
+/// This test has its own control plane, because the share of a queue changes with the nodes of
+/// other tests.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_second_pass_writes_nothing() {
     let control_plane = operator::control_plane().await.unwrap();

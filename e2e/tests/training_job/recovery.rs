@@ -1,4 +1,4 @@
-//! Pods that come while the others of their attempt are there.
+//! Pods that are created while other pods of their attempt run.
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;

@@ -1,4 +1,4 @@
-//! Jobs of stages: who waits for another to be Complete is placed once that is.
+//! Jobs of stages: a stage that waits for another to be Complete is placed once it is.
 
 use std::collections::BTreeSet;
 
@@ -39,7 +39,7 @@ async fn members(site: &Site) -> i64 {
 #[tokio::test]
 async fn a_stage_is_placed_once_the_one_before_is_complete() {
     let site = site("stages", 1).await;
-    // There is room for those who prepare, and not for those who train.
+    // The free GPUs are enough for the first stage, and not for the second.
     site.submit("other", 1, 4).await;
     site.reaches("other", JobPhase::Running).await;
     site.create(staged(&site)).await.unwrap();
@@ -89,7 +89,7 @@ async fn a_stage_is_placed_once_the_one_before_is_complete() {
     let expected = ["j-prepare-0", "j-prepare-1", "j-train-0", "j-train-1"];
     assert_eq!(names, expected.map(str::to_owned).into());
 
-    // A failure starts its own stage again, and nothing of the one before.
+    // A failure restarts its own stage, and no pods of the stage before.
     site.exit("j-train-1", "1").await;
     let again = site.runs_again("j", 3).await;
     assert_eq!(at(&again), (2, 2, 3));

@@ -1,4 +1,4 @@
-//! Events: what `kubectl describe` tells of a job, in order, and each of it once.
+//! Events: `kubectl describe` shows those of a job in order, each of them once.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use trellis_e2e::wait::eventually;
 
 use super::site;
 
-/// Reason and note of each event about a job, in the order in which they were told.
+/// Reason and note of each event about a job, in the order of their times.
 async fn story(site: &Site, job: &str) -> Vec<(String, String)> {
     let about = format!("regarding.kind=TrainingJob,regarding.name={job}");
     let events = site.api::<Event>();
@@ -34,7 +34,8 @@ async fn events_tell_where_it_ran_what_failed_where_and_how_it_ended() {
     site.submit("first", 1, 8).await;
     site.reaches("first", JobPhase::Running).await;
     let mut job = site.job("j", 2, 4);
-    // Longer than its pods take to end, on a busy machine too: or nothing would be left to be told.
+    // Longer than its pods take to end, even on a busy machine. Otherwise there would be no event
+    // BackingOff.
     job["spec"]["restart"] = json!({"backoffSeconds": 10, "maxBackoffSeconds": 10});
     site.create(job).await.unwrap();
     site.reaches("j", JobPhase::Queued).await;

@@ -28,7 +28,7 @@ async fn who_names_a_user_and_is_not_the_api_server_is_nobody() {
         let message = said["message"].as_str().unwrap();
         assert!(message.contains("is not believed"), "{message}");
     }
-    // A token of somebody else does not make it true.
+    // A token of another user does not make the headers valid.
     let site = scene.site("forged", 0).await;
     let account = ("default", site.name());
     let token = control_plane.service_account_token(account.1, account.0);
@@ -50,7 +50,7 @@ async fn who_names_a_user_and_is_not_the_api_server_is_nobody() {
     let twice = [ROOT[0], ROOT[1], ("X-Remote-User", "ann")];
     let (code, said) = ask(&proxy, &list, &twice).await.unwrap();
     assert_eq!(code, StatusCode::UNAUTHORIZED, "{said}");
-    // Discovery is for whoever is somebody, and for nobody else.
+    // Discovery requires an authenticated user.
     for (path, headers, expected) in [
         (path(""), &ann[..], StatusCode::OK),
         ("/apis".to_owned(), &ann, StatusCode::OK),

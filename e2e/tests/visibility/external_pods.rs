@@ -1,4 +1,4 @@
-//! Pods of others stand among the jobs that wait and run.
+//! External pods are listed among the pending and running jobs.
 
 use anyhow::ensure;
 use k8s_openapi::api::core::v1::Pod;

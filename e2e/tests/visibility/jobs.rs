@@ -82,7 +82,7 @@ async fn who_may_view_a_namespace_sees_its_jobs_and_no_others() {
         "{said}"
     );
 
-    // The jobs of others are not for everybody.
+    // A user may not see the jobs of other namespaces.
     for elsewhere in [
         &["get", "jst", "--namespace=default"][..],
         &["get", "jst", "--all-namespaces"],

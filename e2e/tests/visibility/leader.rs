@@ -1,4 +1,4 @@
-//! The pod of who leads is the one that the Service finds.
+//! The Service selects the pod of the leader.
 
 use std::time::Duration;
 
@@ -65,17 +65,17 @@ async fn its_label_goes_with_the_lease_however_a_leader_ends() {
     give_lease_back(&control_plane).await.unwrap();
     let mut two = start(&control_plane, "two").await.unwrap();
     leads(&pods, &["two"]).await.unwrap();
-    // Told to stop, it does so itself.
+    // A leader that is terminated removes its label itself.
     two.signal(Signal::Terminate).unwrap();
     leads(&pods, &[]).await.unwrap();
-    // One that starts again in the pod of a leader that has died does not pass for it.
+    // An operator that restarts in the pod of a dead leader does not keep the leader's label.
     for pod in ["one", "three"] {
         label(&pods, pod).await;
     }
     let mut three = start(&control_plane, "three").await.unwrap();
     leads(&pods, &["three"]).await.unwrap();
-    // It takes it from its own pod before it waits for the lease: no other takes it from there
-    // meanwhile, who looks at that every ten seconds and is away.
+    // The operator removes the label from its own pod before it waits for the lease. The leader,
+    // which checks the label every ten seconds, is dead, so it cannot have removed it.
     three.kill().unwrap();
     label(&pods, "one").await;
     leads(&pods, &["one", "three"]).await.unwrap();

@@ -37,7 +37,7 @@ impl Scene {
         })
     }
 
-    /// A place of a test's own, with so many nodes of 8 GPUs.
+    /// Creates a site for one test, with this many nodes of 8 GPUs.
     pub(crate) async fn site(&self, prefix: &str, nodes: usize) -> Site {
         Site::new(&self.control_plane, prefix, Nodes::new(nodes).gpus(8)).await
     }
@@ -59,7 +59,8 @@ impl Scene {
         viewer.unwrap()
     }
 
-    /// A Queue of the site's name with this many GPUs: nobody else's jobs have positions in it.
+    /// A queue of the site's name with this many GPUs, in which jobs of other tests have no
+    /// positions.
     pub(crate) async fn queue(&self, site: &Site, gpus: u32) {
         let object = json!({
             "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingQueue",

@@ -1,4 +1,4 @@
-//! `queuestates` and `nodestates`: for who looks after the cluster.
+//! `queuestates` and `nodestates`, for cluster administrators.
 
 use anyhow::{Context as _, ensure};
 use kube::Api;
@@ -65,7 +65,7 @@ async fn queues_and_nodes_are_told_of_with_who_holds_them() {
     let free = free.and_then(|line| line.free.as_ref());
     assert_eq!(free.map(|free| free.as_str()), Some("4"), "{held:?}");
 
-    // They belong to no namespace: who may view one alone does not see them.
+    // These kinds are cluster-scoped, so a viewer of one namespace does not see them.
     let viewer = scene.viewer(&site).await;
     for kind in ["queuestates", "nodestates"] {
         let (ok, said) = scene.kubectl(&viewer, &["get", kind]).await;

@@ -1,4 +1,4 @@
-//! Gangs of plain pods: one that is placed, and one that waits for its second pod.
+//! Gangs of external pods: one is placed, and one waits for its second pod.
 
 use std::collections::BTreeMap;
 
@@ -48,7 +48,7 @@ pub(super) async fn stand(site: &Site) -> Result<BTreeMap<String, (String, Optio
     Ok(told.collect())
 }
 
-/// The one that waits gets its place as soon as it is whole.
+/// The waiting gang is placed as soon as it is complete.
 pub(super) async fn go_on(site: &Site) -> Result<()> {
     pod(site, "parted-1").await?;
     placed(site, "parted").await
