@@ -23,7 +23,7 @@ const VERSION: &str = "v1";
 /// second, later on a busy machine.
 const SEEN: Duration = Duration::from_secs(60);
 /// Name of the pod that each policy refuses or changes, whatever else it does: its dry run shows
-/// that the policy acts. It is the scheduler's name too that a policy gives the pod.
+/// that the policy acts. A policy that changes pods sets this name as the scheduler of the pod.
 const PROBE: &str = "trellis-e2e-probe";
 /// The age at which a new policy acts on every request, and the operator believes stamps.
 const IN_FORCE_AFTER: Duration = Duration::from_secs(12);
@@ -44,8 +44,8 @@ impl Act {
     }
 }
 
-/// A policy for the pods of one namespace, whose name it bears. It stays when this is dropped: it
-/// matches nothing once the namespace is gone.
+/// A policy for the pods of one namespace, with the name of the namespace. It remains when this
+/// value is dropped, and matches nothing once the namespace is gone.
 pub struct PodPolicy {
     act: Act,
     namespace: String,
@@ -209,10 +209,10 @@ impl PodPolicy {
         .await
     }
 
-    /// Ends it, and does not wait until every request sees that.
+    /// Deletes the policy, and does not wait until it stops acting on requests.
     ///
     /// # Errors
-    /// If it is there no more.
+    /// If it does not exist any more.
     pub async fn lift(self) -> Result<()> {
         let kind = format!("{}Binding", self.act.kind());
         let plural = format!("{}s", kind.to_lowercase());

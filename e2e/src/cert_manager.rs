@@ -43,8 +43,8 @@ pub fn crds() -> Result<Vec<String>> {
     KINDS.into_iter().map(read).collect()
 }
 
-/// Starts it, with all rights. It ends with what is given back. The first time on a machine it is
-/// built.
+/// Starts cert-manager with all rights. It ends with the returned process. The first call on a
+/// machine builds it.
 ///
 /// # Errors
 ///

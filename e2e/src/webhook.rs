@@ -20,8 +20,8 @@ const SEEN: Duration = Duration::from_secs(60);
 /// The webhook's name, which the API server reports when it gets no response.
 const WEBHOOK: &str = "broken.trellis.dev";
 
-/// A webhook for the pods of one namespace, whose name it bears, that refuses nothing and answers
-/// nothing: while it is there no pod is created.
+/// A webhook for the pods of one namespace, with the name of the namespace. It never answers, so no
+/// pod can be created while it exists.
 pub struct BrokenWebhook {
     namespace: String,
     api: Api<ValidatingWebhookConfiguration>,
@@ -117,10 +117,10 @@ impl BrokenWebhook {
         .await
     }
 
-    /// Ends it.
+    /// Deletes the webhook.
     ///
     /// # Errors
-    /// If it is there no more.
+    /// If it does not exist any more.
     pub async fn lift(self) -> Result<()> {
         let params = DeleteParams::default();
         self.api.delete(&self.namespace, &params).await?;

@@ -57,7 +57,8 @@ fn ask<T: for<'d> Deserialize<'d>>(
         .context("start it")?;
     let input: Vec<String> = objects.iter().map(Value::to_string).collect();
     let mut stdin = asked.stdin.take().context("no stdin")?;
-    // It answers each at once: read while it is written to, or both wait for the other.
+    // The program answers each object at once. Its output must be read during the write, or both
+    // processes block.
     let writer = std::thread::spawn(move || stdin.write_all(input.join("\n").as_bytes()));
     let output = asked.wait_with_output()?;
     let said = String::from_utf8_lossy(&output.stderr);

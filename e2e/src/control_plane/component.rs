@@ -204,7 +204,7 @@ fn kwok(
         ),
         ("cidr", "10.244.0.0/16".into()),
         ("server-address", format!("127.0.0.1:{}", ports.kwok)),
-        // One line a write of 1,600 pods is no log.
+        // Otherwise kwok logs a line for each write, which is too much for 1,600 pods.
         ("v", "WARN".into()),
     ]))
 }

@@ -62,7 +62,7 @@ impl RealNodes {
     }
 }
 
-/// Starts kube-scheduler. It ends with what is given back.
+/// Starts kube-scheduler. It ends with the returned process.
 ///
 /// # Errors
 ///

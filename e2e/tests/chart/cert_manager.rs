@@ -50,7 +50,7 @@ async fn test(helm: Helm) -> Result<()> {
     nodes.runs("second").await?;
     ensure!(issues.ended()?.is_none(), "{}", issues.last_words());
     helm.ok(&["uninstall", RELEASE, "--namespace", NAMESPACE, "--wait"])?;
-    // They are cert-manager's, and stay.
+    // The Secrets belong to cert-manager, and remain.
     certificates.secret(AUTHORITY).await?;
     Ok(())
 }

@@ -61,7 +61,7 @@ async fn anew(helm: Helm, flag: &str) -> Result<()> {
     let kept = queues.get("default").await?;
     ensure!(kept.metadata.uid == queue.metadata.uid, "it is another");
     ensure!(kept.labels().get("of").context("it is set back")? == "platform");
-    // And what is missing is made.
+    // The install creates a missing object.
     let made = policies.get("starter").await?;
     ensure!(made.metadata.uid != starter.metadata.uid);
 

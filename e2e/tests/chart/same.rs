@@ -24,7 +24,7 @@ pub(crate) fn twice(helm: &Helm) -> Result<()> {
         let render = || helm.chart("template", NAMESPACE, &values, &[]);
         let first = render()?;
         ensure!(first == render()?, "twice is not the same: {values}");
-        // As if it were there: nothing hangs on what a cluster says.
+        // An upgrade renders the same objects: nothing depends on the state of a cluster.
         let upgrade = helm.chart("template", NAMESPACE, &values, &["--is-upgrade"])?;
         ensure!(first == upgrade, "an upgrade is not the same: {values}");
     }

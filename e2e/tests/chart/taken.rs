@@ -160,7 +160,7 @@ pub(crate) async fn restricted(helm: Helm) -> Result<()> {
         pod["spec"]["serviceAccountName"] = json!("default");
         pods.create(&params, &serde_json::from_value(pod.clone())?)
             .await?;
-        // And what is not so is refused there.
+        // A pod without these settings is refused there.
         pod["spec"]["containers"][0]["securityContext"] = json!({});
         let refused = pods.create(&params, &serde_json::from_value(pod)?).await;
         ensure!(refused.is_err(), "anything is taken there");

@@ -144,7 +144,7 @@ async fn who_may_see_one_namespace_sees_that_one() {
         .await;
     assert_eq!(told.status, 0, "{told:?}");
     assert!(told.out.contains("Running"), "{told:?}");
-    // As kubectl's --as: an administrator sees what that one sees.
+    // With --as, as in kubectl, an administrator sees what that user sees.
     let viewer = format!("--as=system:serviceaccount:{}:viewer", site.name());
     let nodes = scene.trellis(&["nodes", &viewer]).await;
     assert_eq!(nodes.status, 2, "{nodes:?}");
@@ -225,7 +225,7 @@ async fn nodes_tells_what_is_free_and_what_is_wrong() {
     let names = site.nodes().names();
     site.nodes().cordon(&names[1]).await.unwrap();
     let (held, cordoned) = (names[0].as_str(), names[1].as_str());
-    // It may have gone to either, and has left the other empty.
+    // The pod may run on either node. The other node is empty.
     let holds = site.pods("holds").await.remove(0).spec.unwrap().node_name;
     let (free, left, usable) = match holds.as_deref() == Some(held) {
         true => (["5/8", "8/8"], ["███·····", "xxxxxxxx"], "5        5/2/1/0"),

@@ -1,4 +1,4 @@
-//! One control plane and operator for all of them.
+//! The control plane and the operator that these tests share.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -25,7 +25,7 @@ pub(crate) struct Scene {
 }
 
 impl Scene {
-    /// One of a test's own.
+    /// Creates a scene for one test.
     pub(crate) async fn new() -> Result<Self> {
         let control_plane = operator::control_plane().await?;
         let port = free_port()?;

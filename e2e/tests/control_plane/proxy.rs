@@ -286,7 +286,7 @@ async fn exactly_k_writes_happen_before_the_callback() {
         fired.wait(ANSWERED).await.unwrap();
         let answered = working.await.unwrap();
         assert_eq!(calls.load(Ordering::SeqCst), 1);
-        // Those that waited in the trap were cut, those that came after it went through.
+        // The trap has cut the writes that waited in it. Later writes have passed.
         assert_eq!(count(&place.direct).await, answered);
         assert!(answered < 10 && answered as u64 >= k, "{answered}");
     }

@@ -60,7 +60,8 @@ async fn forbid(operators: &Succession, site: &Site) {
     control_plane.apply_yaml(&policy.to_string()).await.unwrap();
 }
 
-/// It is refused, has no pods and no place, and what that cost is its attempt alone.
+/// Waits until the job is refused, and has no pods and no place. The eviction has cost one attempt
+/// and nothing else.
 async fn stopped(site: &Site, k: u64, moment: Moment) {
     let stopped = eventually(RECOVERY, || async {
         let job = site.api::<TrainingJob>().get("j").await?;

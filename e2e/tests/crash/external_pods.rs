@@ -92,7 +92,7 @@ async fn survives(operators: &mut Succession, k: u64, moment: Moment) -> bool {
     operators.next_at_once().await;
     let whole = eventually(RECOVERY, || is_whole(&site)).await;
     whole.unwrap_or_else(|e| panic!("after write {k} ({moment:?}): {e:#}"));
-    // No pod was bound twice, or made anew: the Job has had as many as it asked for.
+    // No pod was bound twice or created again: the Job has created as many pods as it asks for.
     let job = site.api::<Job>().get("j").await.unwrap();
     let status = job.status.unwrap();
     assert_eq!(
@@ -223,7 +223,7 @@ async fn who_leads_next_counts_what_is_bound() {
         .await
         .unwrap();
     operators.next_at_once().await;
-    // It would fit, were anything of the second flavor charged to the first.
+    // The job would fit if usage of the second flavor were not charged to the first.
     let mut job = site.job("late", 1, 3);
     job["spec"]["queueName"] = json!(queue);
     site.create(job).await.unwrap();

@@ -106,7 +106,7 @@ async fn who_has_not_been_told_stays_if_the_other_is_gone_when_someone_leads_aga
     assert_eq!(victims, ["low"]);
     site.delete::<TrainingJob>("high").await;
     operators.next(&site).await;
-    // It decides: what comes later has its answer.
+    // The new leader decides about later jobs.
     site.create(job(&site, "later", None)).await.unwrap();
     let waits = |job: &TrainingJob| {
         let reason = job.status.as_ref().and_then(|s| s.reason);

@@ -41,7 +41,7 @@ async fn survives(operators: &mut Succession, k: u64, moment: Moment) -> bool {
     }
     let runs = |job: &TrainingJob| is_at(job, 2);
     let (status, reached) = sees_through(operators, &site, (fired, k, moment), runs).await;
-    // One attempt, that cost nothing, and of what was done nothing was done again.
+    // The second stage is one more attempt without a restart, and no finished pod has run again.
     assert_eq!(
         (status.attempt, status.restarts, status.disruptions),
         (Some(2), Some(0), Some(0)),

@@ -46,10 +46,11 @@ impl Succession {
         })
     }
 
-    /// The leader is dead, by now at the latest, and another one leads.
+    /// Kills the leader if it still lives, and starts another.
     ///
-    /// While a lease runs out, kubelets get on with the pods that they have. They are waited for,
-    /// and the lease is given back: the next leader finds what it would have found after it.
+    /// While a lease runs out, kubelets get on with the pods that they have. This function waits
+    /// for them and releases the lease, so that the next leader finds the state that it would find
+    /// after the lease.
     pub(crate) async fn next(&mut self, jobs: &Jobs) {
         let _ = self.leader.lock().unwrap().kill();
         eventually(SOON, || async {

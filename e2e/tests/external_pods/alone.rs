@@ -79,7 +79,7 @@ async fn a_claim_that_waits_for_its_first_consumer_is_bound_where_the_pod_is() {
     })
     .await;
     assert_eq!(bound(&site, "reader").await, *second);
-    // It goes with its node.
+    // Deletes the volume, because its node goes with the site.
     let volumes: kube::Api<k8s_openapi::api::core::v1::PersistentVolume> =
         kube::Api::all(control_plane.client());
     let disk = format!("{class}-disk");

@@ -90,7 +90,7 @@ async fn a_claim_of_somebody_else_is_not_taken_for_the_pods_own() {
     pod(&site, "p", 1, |pod| scratch(&site, pod)).await;
     let said = told(&site, "p", "NameConflict: ").await;
     assert!(said.contains("is not pod \"p\"'s"), "{said}");
-    // It stays so: the claim's volume is not even asked for.
+    // The pod keeps waiting, and the operator does not select a node for the foreign claim.
     tokio::time::sleep(Duration::from_secs(6)).await;
     let claims = site.api::<PersistentVolumeClaim>();
     let theirs = claims.get(claim).await.unwrap();

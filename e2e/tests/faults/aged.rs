@@ -9,7 +9,7 @@ use trellis_e2e::proxy::{Fault, Request};
 
 use super::scene::Scene;
 
-/// So long nothing must have been shown of a kind.
+/// The age from which the operator does not use the last known state of a kind.
 const UNSEEN: Duration = Duration::from_secs(180);
 
 fn nodes(request: &Request) -> bool {

@@ -37,7 +37,7 @@ async fn the_end_of_a_commit_means_nothing_to_the_next_job_of_that_name() {
         site,
     } = Scene::new("again", 2).await;
     held::in_its_commit(&proxy, &site, "j", (4, 8), Fault::Hold).await;
-    // Those that are held stay so.
+    // Requests that are held already stay held.
     proxy.on_request(|_| Fault::Pass);
     site.delete::<TrainingJob>("j").await;
     let jobs = site.api::<TrainingJob>();
@@ -205,7 +205,7 @@ async fn a_journal_that_cannot_be_written_is_no_hot_loop() {
         proxy,
         site,
     } = Scene::new("slow", 1).await;
-    // As from a rule of the server's: refused, now and later.
+    // The API server refuses the journal like an invalid object, now and later.
     proxy.on_request(|request| {
         if request.resource == "podgroups.trellis.dev/status" {
             Fault::Status(422, None)

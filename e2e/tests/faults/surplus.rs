@@ -28,7 +28,7 @@ async fn uids(site: &Site) -> BTreeMap<String, Option<String>> {
     pods.map(|pod| (pod.name_any(), pod.uid())).collect()
 }
 
-/// It finds them there, charges them, and has them make room.
+/// A new leader finds surplus pods, charges them to the queue, and preempts them.
 #[tokio::test]
 async fn who_leads_next_knows_the_pods_beyond_a_gang() {
     let control_plane = operator::control_plane().await.unwrap();

@@ -270,7 +270,8 @@ async fn says(client: &Client, site: &Site, name: &str, phase: &str, attempt: i6
     .unwrap();
 }
 
-/// It stops no other, nor itself, nor an operator that begins with it.
+/// Unreadable `managedFields` stop neither other jobs, nor the job itself, nor an operator that
+/// starts with it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_job_whose_managed_fields_cannot_be_read_is_one_like_any_other() {
     let control_plane = operator::control_plane().await.unwrap();

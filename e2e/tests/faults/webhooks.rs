@@ -48,7 +48,7 @@ async fn runs(jobs: &Jobs, name: &str) {
     wait_for(&api, name, TRIED_AGAIN, running).await.unwrap();
 }
 
-/// One of these is in what the API server says.
+/// Checks that the message of the API server has one of these words.
 async fn says(jobs: &Jobs, words: &[&str]) {
     for number in [0, MANY - 1] {
         let name = format!("j{number}");

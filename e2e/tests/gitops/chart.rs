@@ -108,7 +108,7 @@ async fn has_written(control_plane: &ControlPlane) -> Result<()> {
     Ok(())
 }
 
-/// It is compared again and again, and nothing ever differs or is synced anew.
+/// Compares again and again, and checks that nothing differs and that no new sync starts.
 async fn stays(application: &Application) -> Result<()> {
     let before = application.state().await?;
     let is_over = AtomicBool::new(false);

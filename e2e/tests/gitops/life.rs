@@ -202,7 +202,8 @@ fn judge(history: &[State]) -> Result<()> {
     }
     let mut healths: Vec<&str> = synced.iter().map(|s| s.health.as_str()).collect();
     healths.dedup();
-    // Between its change and the operator's look at it, for which it may be asked or not.
+    // A comparison may come between a change of the job and its reconciliation by the operator, or
+    // not.
     let asks = |pair: &[&str]| pair == ["Progressing", "Suspended"];
     if let Some(before) = healths.windows(2).position(asks) {
         healths.remove(before);
@@ -222,7 +223,7 @@ fn judge(history: &[State]) -> Result<()> {
     compared(&synced)
 }
 
-/// It was compared all the time, and for as long as is said.
+/// Checks that Argo CD has compared all the time, and for at least `WATCHED`.
 fn compared(synced: &[&State]) -> Result<()> {
     let times = synced.iter().map(|s| s.reconciled.parse::<Timestamp>());
     let mut times: Vec<Timestamp> = times.collect::<Result<_, _>>()?;

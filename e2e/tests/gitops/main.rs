@@ -1,8 +1,8 @@
-//! GitOps: Trellis' objects delivered from git by a real Argo CD, and judged by it and by kstatus,
-//! which Flux is made with.
+//! GitOps: a real Argo CD delivers Trellis objects from git. Argo CD and kstatus, which Flux uses,
+//! assess their state.
 //!
-//! A harness of its own: Argo CD takes minutes to build, and where nobody has let it be built the
-//! tests that need it are counted as ignored, with the reason.
+//! These tests have their own harness. Argo CD takes minutes to build, and without it the tests
+//! that need it count as ignored, with the reason.
 
 mod changes;
 mod chart;

@@ -63,7 +63,7 @@ pub(crate) async fn left_alone(scene: &Scene) -> Result<()> {
         .await?;
     let resources: Vec<&String> = state.resources.keys().collect();
     ensure!(resources == ["TrainingJob/train"], "{state:#?}");
-    // Nor are they left over, of which its project warns.
+    // Argo CD does not warn about orphaned resources either.
     ensure!(state.conditions.is_empty(), "{state:#?}");
     ensure!(
         children(&site).await? == before,

@@ -73,7 +73,8 @@ async fn is_denied_between(which: fn(&Request) -> bool, pods: Pods) {
     })
     .await
     .unwrap();
-    // It was allowed, and a place was found.
+    // The policies have allowed the job and the scheduler has found a place. Now a policy forbids
+    // it.
     let policy = about(&site, NO_IMAGE, json!({}));
     apply(&control_plane, &policy).await;
     active(&control_plane, site.name()).await;

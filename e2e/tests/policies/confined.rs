@@ -106,7 +106,7 @@ async fn operator_writes_no_object_that_is_not_of_a_job() {
     refused(as_operator.patch("foreign", &by, &change).await, CONFINED);
     let gone = DeleteParams::default();
     refused(as_operator.delete("foreign", &gone).await, CONFINED);
-    // It does not make a foreign object its own first.
+    // The operator cannot adopt a foreign object to get around that.
     let owner = job.controller_owner_ref(&()).unwrap();
     let adopt = Patch::Merge(json!({"metadata": {"ownerReferences": [owner]}}));
     refused(as_operator.patch("foreign", &by, &adopt).await, CONFINED);

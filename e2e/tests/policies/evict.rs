@@ -138,7 +138,7 @@ async fn a_policy_that_only_reports_stops_nothing_until_it_says_so() {
     apply(control_plane, &about(&site, NO_IMAGE, report)).await;
     goes_on(&site, "j", &before).await;
 
-    // It is not good any more: what it was goes on.
+    // The policy becomes invalid. Its last valid version stays in effect.
     let broken = json!({"onViolation": "Evict", "enforcement": "Deny"});
     let text = format!("{NO_IMAGE} forbid(");
     apply(control_plane, &about(&site, &text, broken.clone())).await;
@@ -157,7 +157,7 @@ async fn a_policy_that_only_reports_stops_nothing_until_it_says_so() {
     delete(control_plane, site.name()).await;
     site.runs_again("j", 2).await;
 
-    // One of the namespace's own stops its jobs as well.
+    // A JobPolicy of the namespace evicts jobs too.
     let mut of_namespace = own(&site, "own", NO_IMAGE);
     of_namespace["spec"]["onViolation"] = json!("Evict");
     apply(control_plane, &of_namespace).await;

@@ -175,7 +175,7 @@ async fn a_job_bears_no_key_of_trellis_that_somebody_else_writes() {
     refused(changed, "trellis.dev/job");
 }
 
-/// It says in which queue and with which priority what a job holds counts.
+/// The PodGroup of a job decides in which queue and with which priority its resources count.
 #[tokio::test]
 async fn the_pod_group_of_a_job_is_not_written_by_people() {
     let control_plane = shared().await;
@@ -237,7 +237,7 @@ async fn the_pod_group_of_a_job_is_not_written_by_people() {
     let create = PostParams::default();
     refused(groups.create(&create, &group(owner.clone())).await);
     groups.create(&create, &group(json!([]))).await.unwrap();
-    // Nor that one is a job's from now on, or another job's.
+    // A user cannot make a job the owner of an existing PodGroup, or name another job as its owner.
     refused(patch("mine", json!({"metadata": {"ownerReferences": owner}})).await);
     let mut another = groups.get("j").await.unwrap().metadata.owner_references;
     another

@@ -151,7 +151,7 @@ async fn nobody_is_known_where_stamps_may_be_forged() {
     .unwrap();
     is_denied(&site, "forged", Some(gone)).await;
 
-    // They are back: the forged one is what it was.
+    // The admission policies are back. The forged job stays untrusted.
     operator::install(&control_plane).await.unwrap();
     stamping_is_in_force(&control_plane).await;
     submit(&ada, site.job("late", 1, 1)).await;

@@ -164,7 +164,7 @@ async fn every_way_to_create_a_job_is_stamped() {
     };
     let tried = ada.create(&dry, &typed(suspended(&site))).await.unwrap();
     assert_eq!(stamp(&tried).user, "ada");
-    // As people write it: a key with nothing behind.
+    // Users may write `annotations` without a value.
     for (name, annotations) in [
         ("null", json!(null)),
         ("none", json!({})),

@@ -112,7 +112,7 @@ async fn kubectl(site: &Site, arguments: &[&str], objects: &[&Value]) -> (bool, 
 #[tokio::test]
 async fn what_would_be_denied_is_refused_with_the_words_of_its_status() {
     let (control_plane, site) = site("early", 1).await;
-    // One is there before it is forbidden, and has no place.
+    // A job exists before a policy forbids it, and is not placed.
     create(&site, site.job("before", 9, 8)).await;
     site.reaches("before", JobPhase::Queued).await;
     apply(control_plane, &about(&site, NO_IMAGE, json!({}))).await;
@@ -411,7 +411,7 @@ async fn while_nobody_answers_jobs_are_stored_and_denied_all_the_same() {
     let refused = site.create(site.job("j", 1, 8)).await.unwrap_err();
     let (_, said) = refusal(refused);
 
-    // It says that it goes, answers on for a while, and ends.
+    // The operator reports that it is not ready, goes on answering for a while, and ends.
     let caller = Caller::new(&control_plane, port).await.unwrap();
     assert_eq!(caller.ready().await.unwrap(), 200);
     let job = site.job("j", 1, 8);

@@ -104,7 +104,7 @@ pub(crate) async fn under(scene: &'static Scene, place: Place) -> End {
     End::Passed
 }
 
-/// It goes back to where it was, as far as that is well.
+/// A restarted gang returns to its node, except for the unhealthy GPUs.
 pub(crate) async fn fails(scene: &'static Scene, place: Place) -> End {
     let shared = place.shared_folder("shared").await;
     let node = fills(&place, "j").await;

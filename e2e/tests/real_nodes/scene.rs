@@ -32,8 +32,8 @@ pub(crate) const TRAINED: Duration = Duration::from_secs(150);
 /// How long pods may take to go that a test before has left.
 const MENDED: Duration = Duration::from_secs(60);
 
-/// Says which devices it has, and ends once it is told to by a file. The first process of a
-/// container, which this is, does not hear SIGTERM before the trap, and has its whole grace then.
+/// Prints its devices, and ends when a file says so. It is the first process of its container,
+/// which ignores SIGTERM without the trap, and would run for the whole grace period.
 const WAITS: &str = "trap 'exit 143' TERM; echo has $NVIDIA_VISIBLE_DEVICES; \
     until [ -e /shared/$TRELLIS_JOB ]; do \
         [ ! -e /shared/$TRELLIS_JOB-fails-$TRELLIS_ATTEMPT ] || exit 1; sleep 0.2; \

@@ -35,7 +35,7 @@ async fn what_nobody_permits_is_denied_and_nothing_is_read_for_it() {
     assert_eq!(reason(&waiting), "SecretNotReady");
     external(&site, "j-wandb").await;
 
-    // And taken back before it runs: what was read for it goes.
+    // The permission is removed before the job runs, so its ExternalSecret is deleted.
     let policies: Api<ClusterJobPolicy> = Api::all(shared().await.client());
     policies
         .delete(site.name(), &DeleteParams::default())

@@ -39,7 +39,7 @@ async fn secrets_change_while_the_job_is_suspended_and_are_read_anew() {
     site.patch("j", other).await.unwrap();
     gone::<ExternalSecret>(&site, "j-more").await;
     site.patch("j", suspend(false)).await.unwrap();
-    // It is Ready, of what it was before.
+    // The ExternalSecret is Ready for its previous version only.
     let waiting = site.reaches("j", JobPhase::Waiting).await;
     assert_eq!(reason(&waiting), "SecretNotReady");
     assert!(

@@ -115,7 +115,7 @@ fn job(site: &Site) -> Value {
     job
 }
 
-/// The ExternalSecret of that name, once it is there.
+/// Waits until the ExternalSecret of that name exists.
 async fn external(site: &Site, name: &str) -> ExternalSecret {
     let api: Api<ExternalSecret> = site.api();
     let there = wait_for(&api, name, SOON, |_: &ExternalSecret| true);

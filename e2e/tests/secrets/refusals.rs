@@ -57,7 +57,7 @@ async fn secrets_that_break_a_rule_are_refused_with_the_same_words() {
         assert!(ours.contains(words), "{secrets}: {ours}");
         assert!(ours.contains("spec.secrets[0]"), "{secrets}: {ours}");
     }
-    // And what is right is taken by both.
+    // Both accept valid Secrets.
     for secrets in [
         json!([good()]),
         json!([{"name": "there-before"}]),

@@ -37,7 +37,7 @@ async fn text(token: Option<&str>, path: &str) -> (StatusCode, String) {
 async fn code(token: Option<&str>, path: &str) -> u16 {
     let (code, body) = ask(token, path).await;
     if code != StatusCode::OK {
-        // As the API server says it: with the way out.
+        // Errors have the format of the API server's, with a message.
         assert_eq!(body["kind"], "Status", "{body}");
         assert_eq!(body["code"], code.as_u16(), "{body}");
         assert!(!body["message"].as_str().unwrap().is_empty(), "{body}");

@@ -94,7 +94,8 @@ async fn pods_that_cannot_be_set_up_give_their_room_back_at_once() {
     site.pods_become("stuck", 0).await;
 }
 
-/// It may come, so its room is held for a while; the status says at once what is wrong.
+/// The image may still arrive, so the job keeps its place for a while. The status reports the error
+/// at once.
 #[tokio::test]
 async fn an_image_that_does_not_come_is_told_while_it_is_waited_for() {
     let site = site("image", 1).await;
@@ -195,7 +196,7 @@ async fn pods_of_a_deleted_job_on_a_lost_node_are_in_nobodys_way_for_ever() {
     for job in ["j", "w"] {
         site.delete::<TrainingJob>(job).await;
     }
-    // One of the same name needs its pods' names.
+    // A new job of the same name needs the names of these pods.
     site.submit("j", 1, 8).await;
     let jobs = site.api::<TrainingJob>();
     let runs = wait_for(&jobs, "j", Duration::from_secs(150), |job: &TrainingJob| {

@@ -39,7 +39,7 @@ async fn a_deleted_pod_group_is_a_disruption_and_not_the_jobs_fault() {
     assert!(uids(&site.whole("j", 2).await).is_disjoint(&before));
 }
 
-/// It is there, and out of the operator's sight for a moment.
+/// The PodGroup exists, but the operator does not see it for a moment.
 #[tokio::test]
 async fn a_pod_group_that_loses_our_label_costs_nothing() {
     let site = site("unlabelled", 1).await;

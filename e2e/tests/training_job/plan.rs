@@ -78,7 +78,8 @@ async fn what_is_planned_is_what_is_done() {
     let planned = nodes_of(planned.map(|d| d.decode().unwrap()));
     assert_eq!(nodes_of(created), planned);
 
-    // It does not stand in its own way; another job it does, and for the same reason.
+    // The plan of the placed job ignores its own pods. The plan of another job counts them, and
+    // reports the reason that the operator reports.
     let again = plan(&kubeconfig, &["-n", site.name()], &first).await;
     assert_eq!(again.status.code(), Some(0), "{}", text(&again.stdout));
     let second = site.job("second", 2, 8);

@@ -67,7 +67,7 @@ pub(super) async fn submit(site: &Site, name: &str, nodes: u32, queue: &str, cla
     site.create(job).await.unwrap();
 }
 
-/// It runs, and is left alone in its first attempt.
+/// Waits until the job runs in its first attempt.
 pub(super) async fn runs(site: &Site, name: &str) {
     site.runs_again(name, 1).await;
 }
@@ -88,7 +88,7 @@ async fn a_job_of_higher_priority_takes_the_place_of_a_lower_one_whole() {
     submit(&site, "low", 2, &queue, None).await;
     runs(&site, "low").await;
     site.stop_slowly("low", "15s").await;
-    // It needs one node; its victim leaves both.
+    // The preemptor needs one node. Its victim leaves both.
     submit(&site, "high", 1, &queue, Some(&class)).await;
     let follows = site.becomes("high", says(Reason::Preempting)).await;
     let said = message(&follows);

@@ -33,7 +33,7 @@ async fn the_next_run_of_a_job_tells_others_when_it_ends() {
     site.reaches("llm", JobPhase::Running).await;
     site.submit("next", 1, 8).await;
     site.reaches("next", JobPhase::Queued).await;
-    // It is worked out beside the answers.
+    // The operator computes expected starts in the background.
     eventually(SOON, || async {
         let next = expected(&site, "next").await;
         ensure!(next.contains("starts at"), "{next}");

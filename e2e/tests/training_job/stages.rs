@@ -114,7 +114,7 @@ async fn what_a_later_stage_may_not_is_told_before_the_first() {
         "{says}"
     );
 
-    // So is what no rule of the CRD says.
+    // The operator also refuses specs that no rule of the CRD forbids.
     let mut job = staged(&site);
     job["metadata"]["name"] = json!("alone");
     let groups = job["spec"]["taskGroups"].as_array_mut().unwrap();

@@ -39,7 +39,7 @@ async fn who_names_a_user_and_is_not_the_api_server_is_nobody() {
     let who = format!("system:serviceaccount:{}:default", site.name());
     assert!(said["message"].as_str().unwrap().contains(&who), "{said}");
 
-    // As the API server does it.
+    // The same request with the certificate of the API server.
     let proxy = to(Some(FRONT_PROXY));
     let (code, said) = ask(&proxy, &list, &ROOT).await.unwrap();
     assert_eq!(code, StatusCode::OK, "{said}");
@@ -60,7 +60,7 @@ async fn who_names_a_user_and_is_not_the_api_server_is_nobody() {
         let (code, said) = ask(&proxy, &path, headers).await.unwrap();
         assert_eq!(code, expected, "{path}: {said}");
     }
-    // And what was read by a token is still.
+    // A bearer token still gives access to the endpoint.
     let admin = format!("Bearer {}", control_plane.admin_token());
     let admin = [("Authorization", admin.as_str())];
     let (code, said) = ask(&to(None), "/v1alpha1/waiting", &admin).await.unwrap();

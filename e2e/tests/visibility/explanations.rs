@@ -74,7 +74,7 @@ async fn a_job_that_waits_is_explained_to_who_may_view_it() {
     let elsewhere = ["get", "why", "waits", "--namespace=default"];
     let (ok, said) = scene.kubectl(&viewer, &elsewhere).await;
     assert!(!ok && said.contains("Forbidden"), "{said}");
-    // It is worked out for one job: there is no list of them.
+    // An explanation is computed for one job, so the kind has no list.
     let all = ["get", "why", namespace.as_str()];
     let (ok, said) = scene.kubectl(&scene.control_plane.kubeconfig(), &all).await;
     assert!(!ok && said.contains("cannot be asked to list"), "{said}");

@@ -47,7 +47,7 @@ async fn pods_of_others_say_whether_they_run_and_why_they_wait() {
         });
         told.await.unwrap();
     }
-    // One of the list is got by the name that it has there.
+    // An external pod can be read by its name in the list.
     let row = api.get("pod.waits").await.unwrap();
     assert_eq!(row.position, Some(1), "{row:?}");
     let why: Api<Explanation> = Api::namespaced(scene.control_plane.client(), site.name());

@@ -208,7 +208,7 @@ enum Kind {
 }
 
 impl Kind {
-    /// Those of a gang that is placed, each once.
+    /// The kinds of writes of a placed gang, each once.
     const ALL: [Self; 8] = [
         Self::Service,
         Self::NetworkPolicy,

@@ -92,8 +92,8 @@ async fn refuse(api: &Api<TrainingJob>, job: &TrainingJob, reason: Reason) -> Re
         bail!("the watch has ended")
     };
     let watch = tokio::spawn(tokio::time::timeout(LIMIT, watch));
-    // It answers nothing before there is an event. Then a connection for the apply is opened,
-    // beside that of the watch: that takes longer than what is measured.
+    // The API server does not answer a watch before its first event. The request after the pause
+    // opens a second connection, for the apply: opening it takes longer than the apply.
     tokio::time::sleep(OPENED).await;
     api.get_metadata_opt(name).await?;
     let start = Instant::now();
