@@ -1,7 +1,7 @@
 //! Turns at evaluating policies. An evaluation may take seconds, so it runs on a thread of its own,
 //! and neither a worker of the runtime nor the scheduler's loop waits for it. One namespace has at
 //! most half of the turns, and the next of its jobs and pods wait without a task. An evaluation
-//! gives its core to the next one that waits after each [`SLICE`].
+//! gives its core to the next one that waits after each `SLICE`.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -183,7 +183,7 @@ impl Drop for Turn {
     }
 }
 
-/// The same policies, which give `core` back between two requests after each [`SLICE`], and go on
+/// The same policies, which give `core` back between two requests after each `SLICE`, and go on
 /// once they have another. For a thread that may block.
 pub fn share<P, F>(
     policies: Option<Arc<Policies>>,
