@@ -7,24 +7,17 @@ use anyhow::{Result, ensure};
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingAdmissionPolicyBinding, ValidatingAdmissionPolicyBinding,
 };
-use k8s_openapi::api::core::v1::Pod;
-use kube::api::{ApiResource, DeleteParams, DynamicObject, PostParams};
+use kube::api::{ApiResource, DeleteParams, DynamicObject};
 use kube::core::{ClusterResourceScope, GroupVersionKind, Resource};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
 use crate::control_plane::ControlPlane;
 use crate::kubelet;
-use crate::wait::eventually;
+use crate::probe::{self, PROBE};
 
 const GROUP: &str = "admissionregistration.k8s.io";
 const VERSION: &str = "v1";
-/// How long a new policy may take until requests see it: the API server reads policies anew once a
-/// second, later on a busy machine.
-const SEEN: Duration = Duration::from_secs(60);
-/// Name of the pod that each policy refuses or changes, whatever else it does: its dry run shows
-/// that the policy acts. A policy that changes pods sets this name as the scheduler of the pod.
-const PROBE: &str = "trellis-e2e-probe";
 /// The age at which a new policy acts on every request, and the operator believes stamps.
 const IN_FORCE_AFTER: Duration = Duration::from_secs(12);
 
@@ -177,34 +170,20 @@ impl PodPolicy {
         Ok(policy)
     }
 
-    /// Waits until it acts on new pods.
+    /// Waits until it acts on new pods. It refuses the probe, or makes the probe's name the one of
+    /// its scheduler.
     async fn acts(&self) -> Result<()> {
-        let pods: Api<Pod> = Api::namespaced(self.client.clone(), &self.namespace);
-        // Rules of tests add to the node selector.
-        let probe: Pod = serde_json::from_value(json!({
-            "metadata": {"name": PROBE},
-            "spec": {
-                "nodeSelector": {"kubernetes.io/os": "linux"},
-                "containers": [{"name": "main", "image": "registry.example/probe"}],
-            },
-        }))?;
-        let dry_run = PostParams {
-            dry_run: true,
-            ..PostParams::default()
-        };
         // The API server names the policy that refuses, or whose rule fails.
         let name = format!("'{}'", self.namespace);
-        eventually(SEEN, || async {
-            match pods.create(&dry_run, &probe).await {
-                Ok(pod) => {
-                    let scheduler = pod.spec.and_then(|spec| spec.scheduler_name);
-                    let is_changed = scheduler.as_deref() == Some(PROBE);
-                    ensure!(is_changed, "the policy {name} does not act yet");
-                    Ok(())
-                }
-                Err(kube::Error::Api(status)) if status.message.contains(&name) => Ok(()),
-                Err(error) => Err(anyhow::Error::from(error)),
-            }
+        probe::until(self.client.clone(), &self.namespace, |answer| {
+            let pod = match answer {
+                Ok(pod) => pod,
+                Err(error) => return probe::names(&name, error),
+            };
+            let scheduler = pod.spec.and_then(|spec| spec.scheduler_name);
+            let is_changed = scheduler.as_deref() == Some(PROBE);
+            ensure!(is_changed, "the policy {name} does not act yet");
+            Ok(())
         })
         .await
     }

@@ -31,6 +31,7 @@ pub mod jobs;
 pub mod kubelet;
 pub mod namespace;
 pub mod operator;
+mod probe;
 pub mod process;
 pub mod proxy;
 pub mod queues;

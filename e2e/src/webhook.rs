@@ -1,10 +1,7 @@
 //! Admission webhooks of a test that are down, or never answer.
 
-use std::time::Duration;
-
 use anyhow::{Result, bail};
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
-use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::{DeleteParams, PostParams};
 use serde_json::json;
@@ -12,11 +9,8 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 use crate::control_plane::ControlPlane;
-use crate::wait::eventually;
+use crate::probe;
 
-/// How long the API server may take to call a new webhook. A request that calls a hanging webhook
-/// waits 10 s.
-const SEEN: Duration = Duration::from_secs(60);
 /// The webhook's name, which the API server reports when it gets no response.
 const WEBHOOK: &str = "broken.trellis.dev";
 
@@ -96,23 +90,12 @@ impl BrokenWebhook {
         Ok(broken)
     }
 
-    /// Waits until no pod is created.
+    /// Waits until the API server calls it for new pods.
     async fn acts(&self, control_plane: &ControlPlane) -> Result<()> {
-        let pods: Api<Pod> = Api::namespaced(control_plane.client(), &self.namespace);
-        let probe: Pod = serde_json::from_value(json!({
-            "metadata": {"name": "probe"},
-            "spec": {"containers": [{"name": "main", "image": "registry.example/probe"}]},
-        }))?;
-        let dry_run = PostParams {
-            dry_run: true,
-            ..PostParams::default()
-        };
-        eventually(SEEN, || async {
-            match pods.create(&dry_run, &probe).await {
-                Ok(_) => bail!("the webhook is not asked yet"),
-                Err(kube::Error::Api(status)) if status.message.contains(WEBHOOK) => Ok(()),
-                Err(error) => Err(anyhow::Error::from(error)),
-            }
+        let client = control_plane.client();
+        probe::until(client, &self.namespace, |answer| match answer {
+            Ok(_) => bail!("the API server does not call the webhook yet"),
+            Err(error) => probe::names(WEBHOOK, error),
         })
         .await
     }
