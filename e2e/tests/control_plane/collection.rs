@@ -14,9 +14,7 @@ use trellis_e2e::{
     wait::{wait_for, wait_gone},
 };
 
-use super::shared;
-
-const SOON: Duration = Duration::from_secs(60);
+use super::{SOON, shared};
 
 #[tokio::test]
 async fn what_a_deleted_object_of_our_own_kind_owned_goes_with_it() {

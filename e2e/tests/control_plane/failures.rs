@@ -1,7 +1,5 @@
 //! Failures that a user of the demo asks for.
 
-use std::time::Duration;
-
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::PostParams;
@@ -11,9 +9,7 @@ use trellis_e2e::control_plane::{ControlPlane, Options};
 use trellis_e2e::failures::{self, FAIL, IMAGE_PULL, MISSING_SECRET, NODE_LOST, NODE_NOT_READY};
 use trellis_e2e::wait::{eventually, wait_for};
 
-use super::{phase, pod};
-
-const SOON: Duration = Duration::from_secs(60);
+use super::{SOON, phase, pod};
 
 fn of_job(name: &str, node: &str, failure: &str) -> Pod {
     let mut pod = pod(name, node, json!({}));

@@ -11,9 +11,14 @@ mod pods;
 mod proxy;
 mod proxy_watches;
 
+use std::time::Duration;
+
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 use trellis_e2e::control_plane::{ControlPlane, Options};
+
+/// How long each part of the control plane may take on a busy machine.
+const SOON: Duration = Duration::from_secs(60);
 
 /// A kind of its own, for the garbage collector.
 const WIDGETS: &str = "

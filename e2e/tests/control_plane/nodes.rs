@@ -17,9 +17,7 @@ use trellis_e2e::{
     wait::{wait_for, wait_gone},
 };
 
-use super::{phase, pod, shared};
-
-const SOON: Duration = Duration::from_secs(60);
+use super::{SOON, phase, pod, shared};
 
 fn ready(node: &Node) -> &str {
     let conditions = node

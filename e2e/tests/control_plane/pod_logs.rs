@@ -14,9 +14,7 @@ use trellis_e2e::{
     wait::wait_for,
 };
 
-use super::{phase, pod, shared};
-
-const SOON: Duration = Duration::from_secs(60);
+use super::{SOON, phase, pod, shared};
 
 /// Runs pod `a` on `node`.
 async fn run(api: &Api<Pod>, node: &str) {

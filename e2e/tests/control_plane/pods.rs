@@ -16,9 +16,7 @@ use trellis_e2e::{
     wait::{eventually, wait_for, wait_gone},
 };
 
-use super::{phase, pod, shared};
-
-const SOON: Duration = Duration::from_secs(60);
+use super::{SOON, phase, pod, shared};
 
 async fn place(prefix: &str) -> (TestNamespace, NodeSet, Api<Pod>) {
     let control_plane = shared().await;

@@ -15,7 +15,7 @@ use trellis_e2e::{
     proxy::{Fault, Proxy, Verb},
 };
 
-use super::shared;
+use super::{SOON, shared};
 
 fn config_map(name: &str) -> ConfigMap {
     let labels = json!({"watched": "yes"});
@@ -37,7 +37,6 @@ async fn next(
     }
 }
 
-const SOON: Duration = Duration::from_secs(60);
 const NOT: Duration = Duration::from_millis(700);
 
 #[tokio::test]
