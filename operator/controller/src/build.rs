@@ -128,7 +128,7 @@ impl Around<'_> {
     }
 
     /// The decision as if another requester had submitted the job.
-    pub fn decide_for(&self, requester: &Requester, compiled: &CompiledJob) -> JobDecision {
+    pub(crate) fn decide_for(&self, requester: &Requester, compiled: &CompiledJob) -> JobDecision {
         let facts = self.facts(compiled.job().namespace());
         let submission = Submission {
             requester: Some(requester),

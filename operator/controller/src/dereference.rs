@@ -165,7 +165,12 @@ impl Surrounded {
 }
 
 /// Reads everything on which the job depends.
-pub(super) fn job(cache: &Cache, key: &Key, whole: Arc<TrainingJob>) -> Surrounded {
+pub(super) fn job(
+    cache: &Cache,
+    key: &Key,
+    whole: Arc<TrainingJob>,
+    certificate: Option<Certificate>,
+) -> Surrounded {
     let job = of_its_stage(&whole);
     let namespace = cache.namespaces.get(&Key::new("", &key.namespace));
     let namespace_terminating = namespace
@@ -223,7 +228,7 @@ pub(super) fn job(cache: &Cache, key: &Key, whole: Arc<TrainingJob>) -> Surround
         services,
         pod_group,
         pods,
-        certificate: None,
+        certificate,
         job,
         whole,
     }

@@ -42,7 +42,7 @@ pub fn foresee(
     let is_left_alone =
         job.spec.is_suspended() || matches!(phase, Some(JobPhase::Starting | JobPhase::Running));
     let key = Key::of(&job.metadata);
-    let mut seen = dereference::job(cache, &key, Arc::new(job));
+    let mut seen = dereference::job(cache, &key, Arc::new(job), None);
     seen.requester = requester;
     seen.policies = policies;
     let Outcome {

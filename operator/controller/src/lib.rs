@@ -267,8 +267,8 @@ impl Controller {
     async fn reconcile(&self, key: &Key) -> Result<Option<Timestamp>, WriteError> {
         let seen = match self.context.cache.job(key) {
             Some(Seen::Job(job)) => {
-                let mut seen = dereference::job(&self.context.cache, key, job);
-                seen.certificate = self.context.certificates.read().get(key).cloned();
+                let certificate = self.context.certificates.read().get(key).cloned();
+                let mut seen = dereference::job(&self.context.cache, key, job, certificate);
                 let doubt = self.context.cache.stamping.doubt(&seen.job.metadata);
                 if let Some(why) = doubt {
                     seen.doubt(why);

@@ -85,7 +85,7 @@ impl Turns {
     }
 
     /// True if the namespace evaluates for long: its jobs may not be heard of for a while.
-    pub fn is_slow(&self, namespace: &str) -> bool {
+    pub(crate) fn is_slow(&self, namespace: &str) -> bool {
         let namespaces = self.namespaces.lock();
         let turns = namespaces.get(namespace).into_iter();
         let mut turns = turns.flat_map(|waiting| waiting.turns.values());

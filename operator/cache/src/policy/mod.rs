@@ -4,15 +4,16 @@
 mod active;
 mod freshness;
 pub mod guards;
-pub mod pending;
+mod pending;
 mod requester;
 mod stamping;
-pub mod violations;
+mod violations;
 
 pub use active::PolicySet;
 pub use active::object_key;
 pub use freshness::{Freshness, keep_policies_fresh};
 pub use guards::{Guard, Guards};
+pub use pending::{Pending, Scope};
 pub use requester::{requester, requester_of};
 pub use stamping::{Since, Stamping};
-pub use violations::Violations;
+pub use violations::{Told, Violations};

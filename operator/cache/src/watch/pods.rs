@@ -6,7 +6,7 @@ use std::sync::Arc;
 use parking_lot::RwLock;
 use tracing::warn;
 use trellis_gang::key::Key;
-use trellis_gang::observed::pod_view::PodView;
+use trellis_gang::observed::PodView;
 use trellis_gang::observed::{JudgedSpec, SlimPod};
 
 use super::store::version;

@@ -142,7 +142,7 @@ impl Case {
 
     fn look(&self) -> Surrounded {
         let job = self.context.cache.jobs.get(&key()).unwrap();
-        dereference::job(&self.context.cache, &key(), job)
+        dereference::job(&self.context.cache, &key(), job, None)
     }
 
     /// Queue and priority of the build.

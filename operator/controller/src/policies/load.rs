@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tracing::{error, info, warn};
 use trellis_cache::policy::PolicySet;
-use trellis_cache::policy::pending::Scope;
+use trellis_cache::policy::Scope;
 use trellis_dispatch::context::Context;
 use trellis_policies::cedar::{Loader, ObjectState, Part, Policies};
 

@@ -15,7 +15,7 @@ use tracing::{debug, warn};
 use trellis_api::job_policy::JobPolicyStatus;
 use trellis_api::{ClusterJobPolicy, JobPolicy, Reason, names};
 use trellis_cache::Cache;
-use trellis_cache::policy::violations::Told;
+use trellis_cache::policy::Told;
 use trellis_cache::watch::Undecodable;
 use trellis_dispatch::commands::{Commands, WriteError};
 use trellis_gang::conditions::Said;

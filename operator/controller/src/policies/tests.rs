@@ -6,7 +6,7 @@ use std::time::Duration;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::json;
 use trellis_api::{ClusterJobPolicy, JobPolicy};
-use trellis_cache::policy::violations::Told;
+use trellis_cache::policy::Told;
 use trellis_cache::watch::{Sink, Undecodable};
 use trellis_dispatch::context::{Context, Watched};
 use trellis_gang::key::Key;

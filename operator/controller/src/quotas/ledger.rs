@@ -14,7 +14,7 @@ use trellis_dispatch::commands::{Commands, WriteError};
 use trellis_gang::key::Key;
 use trellis_gang::patch;
 use trellis_gang::quota::LimitsReport;
-use trellis_gang::quota::account::is_of;
+use trellis_gang::quota::is_of;
 
 /// Field manager of the ledgers.
 const MANAGER: &str = trellis_api::names::STATUS_MANAGER;

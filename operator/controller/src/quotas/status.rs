@@ -22,7 +22,7 @@ use trellis_dispatch::commands::{Commands, WriteError};
 use trellis_dispatch::context::Context;
 use trellis_gang::conditions::Said;
 use trellis_gang::key::Key;
-use trellis_gang::quota::hours::HOUR;
+use trellis_gang::quota::HOUR;
 use trellis_gang::quota::{LimitsReport, base_units};
 use trellis_gang::{engine, patch};
 use trellis_policies::quota::{LimitId, What};

@@ -442,7 +442,14 @@ impl Committer {
     ///
     /// The engine learns of the binding at once: if the gang is rolled back before the watch shows
     /// the pod, the node must not count as free.
-    pub fn seen_bound(&self, unit: &Key, key: &Key, pod: &PlannedPod, node: &str, by: BoundBy<'_>) {
+    pub(crate) fn seen_bound(
+        &self,
+        unit: &Key,
+        key: &Key,
+        pod: &PlannedPod,
+        node: &str,
+        by: BoundBy<'_>,
+    ) {
         let tell = |bound: &ExternalPod| {
             self.context.tell(Feed::Pod {
                 pod: key.clone(),

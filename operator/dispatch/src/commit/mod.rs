@@ -27,6 +27,7 @@ use kube::Resource;
 use tokio_util::sync::CancellationToken;
 use trellis_api::Reason;
 use trellis_api::pod_group::NominatedVictim;
+use trellis_cache::Cache;
 use trellis_gang::admitted::Admitted;
 use trellis_gang::flavors::Place;
 use trellis_gang::key::Key;
@@ -118,7 +119,13 @@ impl Committer {
         }
     }
 
-    /// Context that tasks share; its cache has the newest objects.
+    /// Objects of the cluster as the watches have shown them.
+    #[must_use]
+    pub fn cache(&self) -> &Cache {
+        &self.context.cache
+    }
+
+    /// Context that tasks share.
     #[must_use]
     pub fn context(&self) -> &Arc<Context> {
         &self.context

@@ -16,7 +16,7 @@ pub(super) const LOOK: Duration = Duration::from_secs(1);
 impl Driver {
     /// True if the scheduler must not decide now. Each waiting gang is given the reason once.
     pub(super) fn is_blind(&mut self, touched: &BTreeSet<Key>) -> bool {
-        let unseen = self.committer.context().cache.unseen();
+        let unseen = self.committer.cache().unseen();
         let changed = unseen != self.unseen;
         match (&self.unseen, &unseen) {
             (_, Some(kind)) if changed => {

@@ -144,7 +144,7 @@ impl Driver {
     }
 
     fn is_nominated(&self, job: &Key) -> bool {
-        let group = self.committer.context().cache.pod_groups.get(job);
+        let group = self.committer.cache().pod_groups.get(job);
         let phase = group.and_then(|g| g.status.as_ref()?.phase);
         phase == Some(PodGroupPhase::Nominated)
     }

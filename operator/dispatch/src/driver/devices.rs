@@ -9,7 +9,7 @@ impl Driver {
     /// Explains again why gangs without a matching node wait. The engine does not, because it does
     /// not know DeviceClasses.
     pub(super) fn tell_of_devices(&mut self) {
-        if self.committer.context().cache.device_classes.is_empty() {
+        if self.committer.cache().device_classes.is_empty() {
             return;
         }
         let waiting = self

@@ -142,7 +142,7 @@ impl Driver {
     /// Releases a place at once if its plan was not written. A task ends only when it knows whether
     /// the plan was written.
     fn release(&mut self, job: &Key) {
-        let group = self.committer.context().cache.pod_groups.get(job);
+        let group = self.committer.cache().pod_groups.get(job);
         let phase = group.and_then(|g| g.status.as_ref().and_then(|s| s.phase));
         if phase.unwrap_or_default() == PodGroupPhase::Pending {
             self.withdraw(job);

@@ -16,7 +16,7 @@ impl Driver {
         match feed {
             Feed::Node(name) => {
                 self.devices_changed = true;
-                match self.committer.context().cache.engine_node(&name) {
+                match self.committer.cache().engine_node(&name) {
                     Some(node) => self.engine.apply_node(node),
                     None => self.engine.delete_node(&NodeName::new(name)),
                 };
@@ -58,13 +58,7 @@ impl Driver {
             Feed::DeviceClass => self.devices_changed = true,
             Feed::Queue(name) => {
                 touched.extend(self.external_pods.waiting().cloned());
-                match self
-                    .committer
-                    .context()
-                    .cache
-                    .queues
-                    .get(&Key::new("", &name))
-                {
+                match self.committer.cache().queues.get(&Key::new("", &name)) {
                     Some(queue) => self.engine.apply_queue(engine::queue(&name, &queue.spec)),
                     None => {
                         let name = QueueName::new(name);
@@ -75,13 +69,7 @@ impl Driver {
             }
             Feed::Flavor(name) => self.flavor_changed(&name),
             Feed::Topology(name) => {
-                match self
-                    .committer
-                    .context()
-                    .cache
-                    .topologies
-                    .get(&Key::new("", &name))
-                {
+                match self.committer.cache().topologies.get(&Key::new("", &name)) {
                     Some(topology) => self
                         .engine
                         .apply_topology(engine::topology(&name, &topology.spec)),
@@ -148,13 +136,7 @@ impl Driver {
 
     fn flavor_changed(&mut self, name: &str) {
         let flavor = FlavorName::new(name);
-        match self
-            .committer
-            .context()
-            .cache
-            .flavors
-            .get(&Key::new("", name))
-        {
+        match self.committer.cache().flavors.get(&Key::new("", name)) {
             Some(now) => {
                 self.engine.apply_flavor(engine::flavor(name, &now.spec));
                 self.flavors.apply(flavor, &now.spec);
@@ -176,7 +158,7 @@ impl Driver {
 
     /// True if the gang still has pods to create, now or after a pause.
     fn is_committing(&self, job: &Key) -> bool {
-        let group = self.committer.context().cache.pod_groups.get(job);
+        let group = self.committer.cache().pod_groups.get(job);
         let phase = group.and_then(|g| g.status.as_ref()?.phase);
         self.gangs.contains_key(job) && phase == Some(PodGroupPhase::Committing)
     }
@@ -197,7 +179,7 @@ impl Driver {
 
     fn report_queues(&self) -> BTreeMap<QueueName, QueueReport> {
         let counts = self.engine.queue_counts();
-        let queues = self.committer.context().cache.queues.all().into_iter();
+        let queues = self.committer.cache().queues.all().into_iter();
         queues
             .filter_map(|queue| {
                 let name = QueueName::new(queue.metadata.name.as_deref()?);

@@ -74,7 +74,7 @@ impl Driver {
     /// True if the job has been judged by the current policies.
     pub(super) fn is_judged(&self, job: &Key) -> bool {
         let judged = self.gangs.get(job).and_then(|state| state.limits.as_ref());
-        let of_now = self.committer.context().cache.quotas.version();
+        let of_now = self.committer.cache().quotas.version();
         judged.map_or(0, |limits| limits.version) == of_now
     }
 
@@ -94,7 +94,7 @@ impl Driver {
     /// Continues from the ledgers of GPU-hours: when this replica begins to lead, and when an
     /// unreadable ledger can be read again.
     pub(super) fn resume_hours(&mut self) {
-        let quotas = &self.committer.context().cache.quotas;
+        let quotas = &self.committer.cache().quotas;
         let version = quotas.version();
         if std::mem::replace(&mut self.hours_version, version) != version {
             let objects = quotas.objects.all();
@@ -114,7 +114,7 @@ impl Driver {
         if self.hour_limits.is_empty() && self.hours.burnt().next().is_none() {
             return;
         }
-        let (_, policies) = self.committer.context().cache.quotas.active();
+        let (_, policies) = self.committer.cache().quotas.active();
         let used: BTreeMap<&LimitName, i128> = self.engine.limits().collect();
         let held = self.hour_limits.iter().map(|(name, limit)| {
             let gpus = used.get(name).copied().unwrap_or_default();
@@ -133,7 +133,7 @@ impl Driver {
 
     /// Time until a limit of GPU-hours is used up, or has room again.
     pub(super) fn hours_pause(&self) -> Option<Duration> {
-        let (_, policies) = self.committer.context().cache.quotas.active();
+        let (_, policies) = self.committer.cache().quotas.active();
         let at = self.hours.next(&policies)?;
         let seconds = at.saturating_sub(Timestamp::now().as_second()).max(1);
         Some(Duration::from_secs(u64::try_from(seconds).unwrap_or(1)))
@@ -178,7 +178,7 @@ impl Driver {
     /// Number of limits that were wrong for long in the last report. Zero without policies, because
     /// then no report is made.
     pub(super) fn limits_wrong_for_long(&self) -> usize {
-        match self.committer.context().cache.quotas.objects.is_empty() {
+        match self.committer.cache().quotas.objects.is_empty() {
             true => 0,
             false => self.wrong_told,
         }
@@ -212,7 +212,7 @@ impl Driver {
     /// The limits in the journal of a gang that has not been judged: its job does not decode, or an
     /// earlier leader promised the place to external pods.
     fn planned_drawings(&self, job: &Key) -> Vec<Drawing> {
-        let group = self.committer.context().cache.pod_groups.get(job);
+        let group = self.committer.cache().pod_groups.get(job);
         let plan = group
             .as_ref()
             .and_then(|group| group.status.as_ref()?.plan.as_ref());

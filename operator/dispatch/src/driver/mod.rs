@@ -207,7 +207,7 @@ impl Driver {
 
     /// Runs until the process ends. Starts once everything has been listed.
     pub async fn run(mut self) {
-        self.committer.context().cache.synced().await;
+        self.committer.cache().synced().await;
         self.engine.advance(engine::time(Timestamp::now()));
         // Nodes, flavors and queues come first: running gangs are charged to the flavors of their
         // nodes.
@@ -285,7 +285,7 @@ impl Driver {
 
     /// Restores the queues' past usage from their status, after running gangs are charged.
     fn recall(&mut self) {
-        for queue in self.committer.context().cache.queues.all() {
+        for queue in self.committer.cache().queues.all() {
             let name = QueueName::new(queue.metadata.name.as_deref().unwrap_or_default());
             if let Some(memory) = queue.status.as_ref().and_then(engine::memory) {
                 self.engine.recall_queue(&name, &memory);

@@ -115,7 +115,7 @@ impl Driver {
             return self.withdraw(job);
         };
         // A gang that failed to start keeps nothing: a typing error would hold its GPUs.
-        let written = self.committer.context().cache.jobs.get(job);
+        let written = self.committer.cache().jobs.get(job);
         let status = written.as_ref().and_then(|job| job.status.as_ref());
         // Nor does a gang whose stage is complete: the next stage is another gang.
         let is_over = |status: &TrainingJobStatus| {
@@ -205,7 +205,7 @@ impl Driver {
         self.engine
             .restore_gang_in(gang, place, &flavors, engine::time(since));
         // A pod that has succeeded holds nothing, even if the plan names it.
-        let pods = self.committer.context().cache.pods.of(job);
+        let pods = self.committer.cache().pods.of(job);
         for (name, pod) in pods.iter() {
             if pod.phase == PodPhase::Succeeded {
                 let pod = Key::new(&job.namespace, name);
@@ -218,13 +218,7 @@ impl Driver {
     /// preemptible whatever its PodGroup says.
     fn of_pod_group(&self, job: &Key, group: &PodGroup) -> Gang {
         let mut gang = engine::of_pod_group(job, group);
-        if !self
-            .committer
-            .context()
-            .cache
-            .guards
-            .is_in_force(Guard::PodGroups)
-        {
+        if !self.committer.cache().guards.is_in_force(Guard::PodGroups) {
             gang.preemptible = true;
             gang.min_runtime = Duration::ZERO;
         }
@@ -233,7 +227,7 @@ impl Driver {
 
     /// Releases the resources of pods that have ended for good according to the job's status.
     pub(super) fn give_up_finished(&mut self, job: &Key, plan: &Plan) {
-        let Some(written) = self.committer.context().cache.jobs.get(job) else {
+        let Some(written) = self.committer.cache().jobs.get(job) else {
             return;
         };
         let status = written.status.as_ref();

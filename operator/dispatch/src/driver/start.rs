@@ -19,7 +19,7 @@ impl Driver {
     /// Raises the epoch above those of all journals, and charges the places that they name. A
     /// placed gang holds its nodes and its quota, even if its queue or priority class has changed.
     pub(super) async fn take_over(&mut self) {
-        let mut groups = self.committer.context().cache.pod_groups.all();
+        let mut groups = self.committer.cache().pod_groups.all();
         // Journals of external gangs have an epoch, too.
         let of_external_pods = groups
             .iter()
@@ -50,7 +50,7 @@ impl Driver {
             let Some(plan) = &journal.plan else { continue };
             self.unadopted.insert(job.clone());
             self.inherited.insert(job.clone(), plan.hash.clone());
-            let pods = self.committer.context().cache.pods.of(&job);
+            let pods = self.committer.cache().pods.of(&job);
             let beyond = pods.values().filter(|pod| pod.epoch.is_some());
             self.inherited_pods
                 .extend(beyond.map(|pod| pod.uid.clone()));
@@ -82,7 +82,7 @@ impl Driver {
     /// Uid of the job of that name, even if it does not decode. A PodGroup without a job charges
     /// nothing, whatever it claims to hold.
     fn any_uid(&self, job: &Key) -> Option<String> {
-        match self.committer.context().cache.job(job)? {
+        match self.committer.cache().job(job)? {
             Seen::Job(job) => job.metadata.uid.clone(),
             Seen::Undecodable(job) => Some(job.uid),
         }

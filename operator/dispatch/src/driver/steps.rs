@@ -29,14 +29,7 @@ impl Driver {
         if external::is_external(job) {
             return self.external_uid(job);
         }
-        self.committer
-            .context()
-            .cache
-            .jobs
-            .get(job)?
-            .metadata
-            .uid
-            .clone()
+        self.committer.cache().jobs.get(job)?.metadata.uid.clone()
     }
 
     /// Takes the next step of one gang.

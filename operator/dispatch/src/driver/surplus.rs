@@ -307,7 +307,7 @@ impl Driver {
 
     /// Gives up, for a while, the places of pods that could not be created.
     pub(super) fn refuse_surplus(&mut self, job: &Key) {
-        let pods = self.committer.context().cache.pods.of(job);
+        let pods = self.committer.cache().pods.of(job);
         let Some(state) = self.gangs.get_mut(job) else {
             return;
         };

@@ -184,7 +184,7 @@ impl Driver {
         if external::is_external(of) {
             return self.queue_of_external_pods(of);
         }
-        let group = self.committer.context().cache.pod_groups.get(of);
+        let group = self.committer.cache().pod_groups.get(of);
         group.map(|g| g.spec.queue_name.clone()).unwrap_or_default()
     }
 
@@ -269,7 +269,7 @@ impl Driver {
         if external::is_external(job) {
             return self.external_pods_plan(job);
         }
-        let group = self.committer.context().cache.pod_groups.get(job)?;
+        let group = self.committer.cache().pod_groups.get(job)?;
         let journal = group.status.as_ref().filter(|journal| holds(journal))?;
         journal.plan.as_ref().map(|plan| plan.hash.clone())
     }
@@ -284,7 +284,7 @@ impl Driver {
             names.push(format!("{more} more"));
         }
         let (jobs, nodes) = (all.len(), nodes.len());
-        let groups = &self.committer.context().cache.pod_groups;
+        let groups = &self.committer.cache().pod_groups;
         let grace = |victim: &NominatedVictim| {
             let group = groups.get(&Key::new(&victim.namespace, &victim.name))?;
             Some(group.spec.grace_period_seconds())

@@ -73,7 +73,7 @@ impl Leadership {
 
     /// How long a write waits for its answer.
     #[must_use]
-    pub fn request_time(&self) -> Duration {
+    pub(crate) fn request_time(&self) -> Duration {
         self.request_time
     }
 

@@ -7,7 +7,7 @@ mod disruption;
 mod external_pod;
 mod external_secret;
 mod judged;
-pub mod pod_view;
+mod pod_view;
 mod repulsion;
 mod slim;
 mod storage;

@@ -36,7 +36,7 @@ struct Metered {
 pub type Gate = Option<Closure>;
 
 /// Message for a limit whose GPU hours are all used.
-pub fn all_burnt(limit: i64) -> String {
+pub(crate) fn all_burnt(limit: i64) -> String {
     match limit {
         1 => "its 1 GPU hour is burnt".to_owned(),
         _ => format!("all {limit} GPU hours are burnt"),
@@ -44,7 +44,8 @@ pub fn all_burnt(limit: i64) -> String {
 }
 
 /// Message while the ledger of a policy cannot be read.
-pub const UNREADABLE: &str = "its QuotaLedger cannot be read, so all GPU hours count as burnt";
+pub(crate) const UNREADABLE: &str =
+    "its QuotaLedger cannot be read, so all GPU hours count as burnt";
 
 /// All GPU hours of a limit are used.
 #[derive(Clone, Copy, Debug)]

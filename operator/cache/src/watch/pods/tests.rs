@@ -190,7 +190,7 @@ fn phase_of(phase: &str, sidecar: i32, init: i32, main: i32) -> PodPhase {
         },
     }))
     .unwrap();
-    trellis_gang::observed::pod_view::phase(&pod)
+    trellis_gang::observed::phase(&pod)
 }
 
 #[test]
@@ -225,7 +225,7 @@ fn the_last_line_of_a_pod_is_one_that_says_something() {
             }]},
         }))
         .unwrap();
-        match trellis_gang::observed::pod_view::phase(&pod) {
+        match trellis_gang::observed::phase(&pod) {
             PodPhase::Failed { last_line, .. } => last_line,
             other => panic!("{other:?}"),
         }

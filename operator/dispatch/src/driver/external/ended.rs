@@ -72,7 +72,7 @@ impl Driver {
         if self.inside_of_external_pods(unit) == Inside::Nominated {
             return self.withdraw(unit);
         }
-        let there = self.committer.context().cache.external_pods.get(&pod);
+        let there = self.committer.cache().external_pods.get(&pod);
         let is_bound = there.is_some_and(|pod| pod.is_bound());
         if let Some(state) = self.external_pods.gangs.get_mut(unit).filter(|_| is_bound) {
             state.failures = 0;

@@ -131,7 +131,7 @@ impl Driver {
     pub(super) fn find_nominated(&mut self, unit: &Key) -> Option<Nominated> {
         let (asks, taken_in) = match external::unit(unit)? {
             Unit::Pod(pod) => {
-                let there = self.committer.context().cache.external_pods.get(&pod)?;
+                let there = self.committer.cache().external_pods.get(&pod)?;
                 let group = there.group().map(|group| Key::new(&pod.namespace, group));
                 let gang = group.and_then(|group| self.placed_group(&group));
                 let Some(asks) = self.find_single(&pod, gang.as_ref()).ok()? else {

@@ -141,7 +141,7 @@ impl Driver {
     /// The same for a single pod. It counts in the queue where it was bound, whatever its labels
     /// say by now. `gang`: the plan of the placed gang that it joins.
     pub(super) fn hold_single(&mut self, unit: &Key, key: &Key, gang: Option<&Plan>) {
-        let Some(pod) = self.committer.context().cache.external_pods.get(key) else {
+        let Some(pod) = self.committer.cache().external_pods.get(key) else {
             return;
         };
         let held = held(key.clone(), &pod).into_iter().collect();

@@ -159,7 +159,7 @@ impl ExternalPods {
 impl Driver {
     /// The PodGroup of external pods, if a user has written one.
     fn users_group(&self, group: &Key) -> Option<Arc<PodGroup>> {
-        let group = self.committer.context().cache.pod_groups.get(group);
+        let group = self.committer.cache().pod_groups.get(group);
         group.filter(|group| external::is_users(group))
     }
 
@@ -176,15 +176,7 @@ impl Driver {
     pub(super) fn external_uid(&self, unit: &Key) -> Option<String> {
         match external::unit(unit)? {
             Unit::Group(group) => self.users_group(&group)?.metadata.uid.clone(),
-            Unit::Pod(pod) => Some(
-                self.committer
-                    .context()
-                    .cache
-                    .external_pods
-                    .get(&pod)?
-                    .uid
-                    .clone(),
-            ),
+            Unit::Pod(pod) => Some(self.committer.cache().external_pods.get(&pod)?.uid.clone()),
         }
     }
 
@@ -197,7 +189,7 @@ impl Driver {
                 Some(journal.plan.as_ref()?.hash.clone())
             }
             Unit::Pod(pod) => {
-                let pod = self.committer.context().cache.external_pods.get(&pod)?;
+                let pod = self.committer.cache().external_pods.get(&pod)?;
                 pod.counts_in().map(|_| pod.uid.clone())
             }
         }
@@ -232,7 +224,7 @@ impl Driver {
                 journal.plan.as_ref()?.queue.clone()
             }),
             Some(Unit::Pod(pod)) => {
-                let pod = self.committer.context().cache.external_pods.get(&pod);
+                let pod = self.committer.cache().external_pods.get(&pod);
                 pod.and_then(|pod| pod.queue.clone())
             }
             None => None,
@@ -264,7 +256,7 @@ impl Driver {
 
     /// The pods of an external gang, by name.
     fn external_pods(&self, unit: &Key) -> Vec<(Key, Arc<ExternalPod>)> {
-        let external_pods = &self.committer.context().cache.external_pods;
+        let external_pods = &self.committer.cache().external_pods;
         match external::unit(unit) {
             Some(Unit::Group(group)) => external_pods
                 .of_group(&group)

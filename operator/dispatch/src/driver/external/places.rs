@@ -237,7 +237,7 @@ impl Driver {
         match external::unit(unit)? {
             Unit::Group(group) => Some(group),
             Unit::Pod(pod) => {
-                let there = self.committer.context().cache.external_pods.get(&pod)?;
+                let there = self.committer.cache().external_pods.get(&pod)?;
                 let group = there.group().filter(|_| joins)?;
                 Some(Key::new(&pod.namespace, group))
             }

@@ -113,7 +113,7 @@ impl Driver {
         let Some(Unit::Group(key)) = external::unit(unit) else {
             return;
         };
-        let pods = self.committer.context().cache.external_pods.of_group(&key);
+        let pods = self.committer.cache().external_pods.of_group(&key);
         let held = of_plan(unit, &plan, &pods);
         let queue = plan.queue.clone().unwrap_or_default();
         let priority = plan.priority.unwrap_or(0);
@@ -178,8 +178,7 @@ impl Driver {
     fn judge_follower(&mut self, unit: &Key, group: &PodGroup, plan: Option<&Plan>, queue: &str) {
         let pods = self
             .committer
-            .context()
-            .cache
+            .cache()
             .external_pods
             .of_group(&Key::of(&group.metadata));
         let held = plan.map(|plan| of_plan(unit, plan, &pods));

@@ -166,7 +166,7 @@ impl Driver {
         if pods.is_empty() {
             return self.forget_external(unit);
         }
-        let of_job = self.committer.context().cache.pod_groups.get(key).is_some();
+        let of_job = self.committer.cache().pod_groups.get(key).is_some();
         let message = match of_job {
             true => format!(
                 "label {}: PodGroup {:?} is a TrainingJob's: name one of your own",

@@ -351,13 +351,7 @@ async fn pod_joins_its_gang_in_the_domain_and_not_in_another_of_the_same_name() 
     }));
     scene.watched.apply(Key::new("", "hall"), topology);
     scene.placed(json!({}));
-    let group = scene
-        .driver
-        .committer
-        .context()
-        .cache
-        .pod_groups
-        .get(&key("g"));
+    let group = scene.driver.committer.cache().pod_groups.get(&key("g"));
     let mut group = (*group.unwrap()).clone();
     group.spec.topology = Some(decoded(json!({"required": "rack"})));
     group.metadata.resource_version = Some("2".to_owned());
