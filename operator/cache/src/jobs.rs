@@ -10,7 +10,7 @@ use crate::watch::Undecodable;
 
 /// A job, as far as it can be read.
 #[derive(Clone, Debug)]
-pub enum Seen {
+pub enum CachedJob {
     /// The job decodes.
     Job(Arc<TrainingJob>),
     /// The job does not decode.
@@ -20,11 +20,11 @@ pub enum Seen {
 impl Cache {
     /// The job of that name at this moment. None if there is none.
     #[must_use]
-    pub fn job(&self, key: &Key) -> Option<Seen> {
+    pub fn job(&self, key: &Key) -> Option<CachedJob> {
         let undecodable = self.undecodable.read();
         match undecodable.get(key) {
-            Some(job) => Some(Seen::Undecodable(job.clone())),
-            None => self.jobs.get(key).map(Seen::Job),
+            Some(job) => Some(CachedJob::Undecodable(job.clone())),
+            None => self.jobs.get(key).map(CachedJob::Job),
         }
     }
 }

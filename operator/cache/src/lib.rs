@@ -33,7 +33,7 @@ use crate::watch::{ExternalPodIndex, NodeHealth, PodIndex, Pulse, Store};
 
 pub use crate::watch::Undecodable;
 pub use external_secrets::ExternalSecrets;
-pub use jobs::Seen;
+pub use jobs::CachedJob;
 pub use profiles::Profiles;
 pub use quota_set::QuotaSet;
 

@@ -24,7 +24,7 @@ use super::{builds, validate};
 
 /// Surroundings with which a job is compiled and judged.
 #[derive(Clone, Copy)]
-pub struct Around<'a> {
+pub struct BuildContext<'a> {
     /// Queue of the job.
     pub queue: &'a TrainingQueue,
     /// Amounts per GPU that its queue and the queues above it state.
@@ -51,7 +51,7 @@ pub struct Around<'a> {
     pub submission: Submission<'a>,
 }
 
-impl Around<'_> {
+impl BuildContext<'_> {
     fn queue_name(&self) -> &str {
         self.queue.metadata.name.as_deref().unwrap_or_default()
     }
@@ -224,12 +224,12 @@ pub(super) struct Outcome {
     /// The current stage as authorized, or why it stands still.
     pub(super) result: Result<AuthorizedJob, Held>,
     /// Why a later stage could not run. Then no new stage starts, and a running one continues.
-    pub(super) later: Option<Later>,
+    pub(super) later: Option<LaterStage>,
 }
 
 /// Why a later stage of a job could not run.
 #[derive(Clone, Debug)]
-pub struct Later {
+pub struct LaterStage {
     /// As the job's status shows it.
     pub held: Held,
     /// Decision of the policies on that stage, if they were evaluated.
@@ -268,7 +268,7 @@ pub(super) fn outcome(seen: &Surrounded, settings: &Arc<Settings>) -> Outcome {
 /// allow it, and the decision of the policies.
 fn authorized(
     job: ResolvedJob,
-    around: &Around<'_>,
+    around: &BuildContext<'_>,
     seen: &Surrounded,
     settings: &Arc<Settings>,
 ) -> (Option<Decided>, Result<AuthorizedJob, Held>) {
@@ -308,20 +308,24 @@ fn authorized(
 
 /// Why a later stage of the job could not run. Found out now, because after the first stage it
 /// would be too late.
-pub fn later(job: &ResolvedJob, around: &Around<'_>, settings: &Arc<Settings>) -> Option<Later> {
+pub fn later(
+    job: &ResolvedJob,
+    around: &BuildContext<'_>,
+    settings: &Arc<Settings>,
+) -> Option<LaterStage> {
     let stages = job.job().spec().stages();
     (around.stage.saturating_add(1)..=stages).find_map(|stage| {
         let (held, told) = held_at(job, &around.at(stage), settings)?;
         let message = format!("stage {stage} of {stages}: {}", held.message);
         let held = Held { message, ..held };
-        Some(Later { held, told })
+        Some(LaterStage { held, told })
     })
 }
 
 /// Why a stage could not run, and the decision of the policies on it.
 fn held_at(
     job: &ResolvedJob,
-    around: &Around<'_>,
+    around: &BuildContext<'_>,
     settings: &Arc<Settings>,
 ) -> Option<(Held, Option<PolicyVerdict>)> {
     let compiled = match around.compile(job.clone(), settings) {
@@ -363,14 +367,14 @@ fn unusable(quotas: &QuotaPolicies) -> Option<Held> {
     Some(Held::waits(Reason::PolicyNotEvaluated, message))
 }
 
-fn in_its_queue(seen: &Surrounded) -> Result<Around<'_>, Held> {
+fn in_its_queue(seen: &Surrounded) -> Result<BuildContext<'_>, Held> {
     let namespace_labels = seen.namespace_labels.as_ref();
     let namespace_labels =
         namespace_labels.ok_or_else(|| lookup::unseen_namespace(seen.namespace()))?;
     let queue = seen.queue.as_ref().map_err(Clone::clone)?;
     let (class, priority) = seen.priority.as_ref().map_err(Clone::clone)?;
     let profile = seen.profile.as_ref().map_err(Clone::clone)?;
-    Ok(Around {
+    Ok(BuildContext {
         queue,
         queue_resources: &seen.queue_resources,
         class: class.as_deref(),

@@ -15,7 +15,7 @@ use trellis_gang::key::Key;
 use trellis_policies::AuthorizedJob;
 use trellis_policies::cedar::Requester;
 
-use super::build::{Decided, Later, Outcome};
+use super::build::{Decided, LaterStage, Outcome};
 use super::dereference::{Doubt, Surrounded};
 use super::{build, validate};
 
@@ -91,7 +91,7 @@ pub(super) struct Build {
     /// The job with its children, or why it stands still.
     pub(super) result: Result<Arc<AuthorizedJob>, Held>,
     /// Why a later stage could not run: nothing starts.
-    pub(super) later: Option<Later>,
+    pub(super) later: Option<LaterStage>,
     /// Decision of the policies. None: they were not evaluated.
     pub(super) decided: Option<Decided>,
     /// State that the children keep while the job has pods, even if it may not start any more: the

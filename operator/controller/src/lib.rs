@@ -46,7 +46,7 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tracing::{Instrument as _, debug, warn};
 use trellis_api::job::TrainingJobStatus;
-use trellis_cache::Seen;
+use trellis_cache::CachedJob;
 use trellis_cache::watch::Undecodable;
 use trellis_compiler::Settings;
 use trellis_dispatch::commands::{Commands, WriteError};
@@ -266,7 +266,7 @@ impl Controller {
     /// One pass over one job. Returns the time of the next pass.
     async fn reconcile(&self, key: &Key) -> Result<Option<Timestamp>, WriteError> {
         let seen = match self.context.cache.job(key) {
-            Some(Seen::Job(job)) => {
+            Some(CachedJob::Job(job)) => {
                 let certificate = self.context.certificates.read().get(key).cloned();
                 let mut seen = dereference::job(&self.context.cache, key, job, certificate);
                 let doubt = self.context.cache.stamping.doubt(&seen.job.metadata);
@@ -275,7 +275,7 @@ impl Controller {
                 }
                 seen
             }
-            Some(Seen::Undecodable(undecodable)) => {
+            Some(CachedJob::Undecodable(undecodable)) => {
                 self.context.tell(Feed::Unsaid(key.clone()));
                 let refused = self.refuse_undecodable(key, undecodable);
                 return refused.await.map(|()| None);

@@ -11,7 +11,7 @@ use trellis_api::runtime_profile::RuntimeProfileStatus;
 use trellis_api::{Reason, RuntimeProfile, names};
 use trellis_cache::Cache;
 use trellis_dispatch::commands::{Commands, WriteError};
-use trellis_gang::conditions::Said;
+use trellis_gang::conditions::ConditionUpdate;
 use trellis_gang::lookup::KnownProfile;
 use trellis_gang::{lookup, patch};
 
@@ -83,7 +83,7 @@ fn status(
     };
     let message: String = message.chars().take(MESSAGE).collect();
     let generation = profile.meta.as_ref().and_then(|meta| meta.generation);
-    let said = Said {
+    let said = ConditionUpdate {
         generation,
         reason,
         message,

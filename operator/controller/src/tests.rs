@@ -1,8 +1,8 @@
 use kube::core::ObjectMeta;
 use serde_json::json;
 use trellis_api::TrainingJob;
+use trellis_dispatch::captured_log::CapturedLog;
 use trellis_dispatch::leader::Leadership;
-use trellis_dispatch::written::Written;
 
 use super::*;
 
@@ -67,7 +67,7 @@ async fn nothing_is_kept_of_a_job_that_has_ended() {
 /// The log line that on-call engineers search for.
 #[tokio::test(start_paused = true)]
 async fn a_look_that_does_not_end_is_told_of_again_and_again() {
-    let (written, _guard) = Written::begin();
+    let (written, _guard) = CapturedLog::begin();
     let controller = controller();
     let key = Key::new("ns", "j");
     let takes = |takes| controller.patiently(&key, tokio::time::sleep(takes));

@@ -5,6 +5,8 @@
 //! for the API server itself. `context` is the shared state, and routes the watches' changes to
 //! tasks. Every write goes through `commands`, under the lease of `leader`.
 
+#[cfg(any(test, feature = "fixtures"))]
+pub mod captured_log;
 pub mod clients;
 pub mod commands;
 mod commit;
@@ -21,8 +23,6 @@ pub mod tasks;
 pub mod traces;
 pub mod turns;
 mod work_queue;
-#[cfg(any(test, feature = "fixtures"))]
-pub mod written;
 
 pub use commit::{Committer, is_owned, is_there};
 pub use counts::{Counts, Looked};

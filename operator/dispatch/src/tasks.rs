@@ -7,7 +7,7 @@ use kube::{Client, Resource};
 use tokio::task::{Id, JoinSet};
 use trellis_cache::watch::{Sink, follow};
 
-use crate::context::{Context, Watched};
+use crate::context::{Context, WatchSink};
 
 /// Tasks that must run for as long as the process. When one ends, the process ends: a dead watch
 /// would silently leave the cache wrong. Dropping this stops the tasks.
@@ -38,9 +38,9 @@ impl Tasks {
             + Send
             + Sync
             + 'static,
-        Watched: Sink<K>,
+        WatchSink: Sink<K>,
     {
-        let sink = Watched::new(context);
+        let sink = WatchSink::new(context);
         let name = format!("the watch of {}", K::plural(&()));
         let pulse = context.cache.pulse(&K::plural(&()));
         self.start(name, follow(client.clone(), labels, sink, pulse));

@@ -112,8 +112,8 @@ impl Turns {
 impl Context {
     /// A turn for a job, or for pods of another controller. None: the namespace has all of its
     /// turns, and the job or the pods are looked at again once one of them has ended.
-    pub fn take_turn(self: &Arc<Self>, key: &Key) -> Option<Turn> {
-        self.turns.take(key).then(|| Turn {
+    pub fn take_turn(self: &Arc<Self>, key: &Key) -> Option<EvaluationTurn> {
+        self.turns.take(key).then(|| EvaluationTurn {
             context: self.clone(),
             key: key.clone(),
             has_failed: false,
@@ -138,13 +138,13 @@ impl Context {
 
 /// A turn at evaluating. Once it has ended, the job or the pods whose turn it was are looked at
 /// again.
-pub struct Turn {
+pub struct EvaluationTurn {
     context: Arc<Context>,
     key: Key,
     has_failed: bool,
 }
 
-impl Turn {
+impl EvaluationTurn {
     /// Runs `work` on a thread of its own, with a core. It evaluates by the policies that it is
     /// given, which let other evaluations have the core. False: the evaluation panicked, and the
     /// next look comes later.
@@ -168,7 +168,7 @@ impl Turn {
     }
 }
 
-impl Drop for Turn {
+impl Drop for EvaluationTurn {
     fn drop(&mut self) {
         self.context.turns.end(&self.key);
         self.context.pass_turn(&self.key.namespace);

@@ -5,7 +5,7 @@ use k8s_openapi::jiff::Timestamp;
 use trellis_api::Reason;
 
 /// Reason and message that all conditions of an object share.
-pub struct Said<'a> {
+pub struct ConditionUpdate<'a> {
     /// Generation of the object that was judged.
     pub generation: Option<i64>,
     /// Reason.
@@ -18,7 +18,7 @@ pub struct Said<'a> {
     pub now: Timestamp,
 }
 
-impl Said<'_> {
+impl ConditionUpdate<'_> {
     /// The conditions, by type and status. A condition whose status is unchanged keeps its
     /// transition time.
     pub fn conditions(&self, holds: &[(&str, bool)]) -> Vec<Condition> {
@@ -49,7 +49,7 @@ mod tests {
         let at = |second| Timestamp::from_second(second).unwrap();
         let said = |before: &[Condition], ready, now| {
             let (reason, message) = (Reason::Accepted, String::new());
-            let said = Said {
+            let said = ConditionUpdate {
                 generation: Some(1),
                 reason,
                 message,

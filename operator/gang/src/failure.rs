@@ -7,7 +7,7 @@ use trellis_api::job::{RestartAction, RestartRule};
 use trellis_api::pod_group::Plan;
 use trellis_api::{Reason, names};
 
-use super::lifecycle::{Ailing, Awaited, Finished, Named};
+use super::lifecycle::{AilingNodes, Awaited, Finished, Named};
 use super::rules;
 use crate::observed::{Leave, PodPhase, PodView};
 use crate::plan_members;
@@ -92,7 +92,7 @@ pub struct Attempt<'a> {
     /// The plan of the attempt.
     pub plan: Option<&'a Plan>,
     /// Nodes of the attempt that are lost or unhealthy.
-    pub nodes: &'a Ailing<'a>,
+    pub nodes: &'a AilingNodes<'a>,
     /// Tells whether the pods on an unhealthy node may be evicted now.
     pub leave: &'a dyn Fn(&str) -> Leave,
     /// The job's rules for failures.

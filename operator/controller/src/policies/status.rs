@@ -18,7 +18,7 @@ use trellis_cache::Cache;
 use trellis_cache::policy::Told;
 use trellis_cache::watch::Undecodable;
 use trellis_dispatch::commands::{Commands, WriteError};
-use trellis_gang::conditions::Said;
+use trellis_gang::conditions::ConditionUpdate;
 use trellis_gang::key::Key;
 use trellis_gang::patch;
 use trellis_policies::cedar::{ObjectKey, ObjectState, ObjectVerdict, Policies};
@@ -210,7 +210,7 @@ pub(super) fn status(
     } else {
         (Reason::InvalidSpec, wrong(verdict))
     };
-    let said = Said {
+    let said = ConditionUpdate {
         generation,
         reason,
         message,

@@ -8,7 +8,7 @@ use serde_json::json;
 use trellis_api::{ClusterJobPolicy, JobPolicy};
 use trellis_cache::policy::Told;
 use trellis_cache::watch::{Sink, Undecodable};
-use trellis_dispatch::context::{Context, Watched};
+use trellis_dispatch::context::{Context, WatchSink};
 use trellis_gang::key::Key;
 use trellis_policies::cedar::{Loader, ObjectState, Policies, PolicyObject};
 
@@ -47,7 +47,7 @@ async fn within<T>(what: impl Future<Output = T>) -> T {
 #[tokio::test]
 async fn nothing_decides_before_all_objects_of_both_kinds_are_there() {
     let (context, _heard) = Context::new();
-    let watched = Watched::new(&context);
+    let watched = WatchSink::new(&context);
     let task = tokio::spawn(keep_policies(context.clone(), Loader::new().unwrap()));
     watched.apply(Key::new("", "all"), cluster("all", 1, ALL));
     Sink::<ClusterJobPolicy>::synced(&*watched);
@@ -100,7 +100,7 @@ async fn nothing_decides_before_all_objects_of_both_kinds_are_there() {
 #[tokio::test]
 async fn cluster_policies_decide_before_those_of_namespaces_and_wait_for_none() {
     let (context, _heard) = Context::new();
-    let watched = Watched::new(&context);
+    let watched = WatchSink::new(&context);
     let loader = Loader::new().unwrap();
     watched.apply(Key::new("", "all"), cluster("all", 1, ALL));
     watched.apply(Key::new("a", "no"), namespaced("a", "no", NONE));
@@ -141,7 +141,7 @@ async fn cluster_policies_decide_before_those_of_namespaces_and_wait_for_none() 
 #[test]
 fn an_object_that_does_not_decode_any_more_is_there_still() {
     let (context, _heard) = Context::new();
-    let watched = Watched::new(&context);
+    let watched = WatchSink::new(&context);
     let key = Key::new("", "no");
     watched.apply(key.clone(), cluster("no", 1, NONE));
     let broken = Undecodable {

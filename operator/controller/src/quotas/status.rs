@@ -20,7 +20,7 @@ use trellis_cache::watch::Undecodable;
 use trellis_dispatch::Feed;
 use trellis_dispatch::commands::{Commands, WriteError};
 use trellis_dispatch::context::Context;
-use trellis_gang::conditions::Said;
+use trellis_gang::conditions::ConditionUpdate;
 use trellis_gang::key::Key;
 use trellis_gang::quota::HOUR;
 use trellis_gang::quota::{LimitsReport, base_units};
@@ -346,7 +346,7 @@ fn conditions(
         (None, Some(degraded)) => degraded,
         (None, None) => (Reason::Accepted, "the limits take effect".to_owned()),
     };
-    let said = Said {
+    let said = ConditionUpdate {
         generation,
         reason,
         message,

@@ -10,13 +10,13 @@ use trellis_gang::external;
 use trellis_gang::key::Key;
 use trellis_gang::observed::{ExternalPod, SlimConfigMap, SlimNetworkPolicy, SlimPod};
 
-use super::Watched;
+use super::WatchSink;
 use crate::Feed;
 
 /// How long changes of starting pods are collected before their job is reconciled.
 const GATHER: Duration = Duration::from_millis(50);
 
-impl Sink<SlimNetworkPolicy> for Watched {
+impl Sink<SlimNetworkPolicy> for WatchSink {
     fn apply(&self, key: Key, object: SlimNetworkPolicy) {
         self.context
             .cache
@@ -44,7 +44,7 @@ impl Sink<SlimNetworkPolicy> for Watched {
     }
 }
 
-impl Watched {
+impl WatchSink {
     /// Reconciles the job to which a ConfigMap of this name may belong.
     fn touch_job_of(&self, config_map: &Key) {
         if let Some(job) = names::job_of_hosts(&config_map.name) {
@@ -53,7 +53,7 @@ impl Watched {
     }
 }
 
-impl Sink<SlimConfigMap> for Watched {
+impl Sink<SlimConfigMap> for WatchSink {
     fn apply(&self, key: Key, object: SlimConfigMap) {
         self.context.cache.config_maps.observed(key.clone(), object);
         self.touch_job_of(&key);
@@ -78,7 +78,7 @@ impl Sink<SlimConfigMap> for Watched {
     }
 }
 
-impl Watched {
+impl WatchSink {
     /// The PodGroup is that of the job of its name, or of external pods that name it, if any exist
     /// yet.
     fn group_changed(&self, group: &Key, is_users: bool) {
@@ -111,7 +111,7 @@ impl Watched {
     }
 }
 
-impl Sink<PodGroup> for Watched {
+impl Sink<PodGroup> for WatchSink {
     fn apply(&self, key: Key, object: PodGroup) {
         let is_users = external::is_users(&object);
         self.context.cache.pod_groups.observed(key.clone(), object);
@@ -140,7 +140,7 @@ impl Sink<PodGroup> for Watched {
     }
 }
 
-impl Sink<SlimPod> for Watched {
+impl Sink<SlimPod> for WatchSink {
     fn apply(&self, key: Key, object: SlimPod) {
         let Some(changes) = self.context.cache.pods.apply(&key, &object) else {
             return;

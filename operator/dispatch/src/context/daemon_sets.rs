@@ -7,7 +7,7 @@ use trellis_cache::watch::Sink;
 use trellis_gang::key::Key;
 use trellis_gang::observed::{SlimDaemonSet, SlimNode};
 
-use super::{Context, Watched};
+use super::{Context, WatchSink};
 use crate::Feed;
 
 impl Context {
@@ -35,7 +35,7 @@ fn is_labelled_own(node: &SlimNode) -> bool {
     value.is_some_and(|value| value == names::OWN_NODE_VALUE)
 }
 
-impl Sink<SlimDaemonSet> for Watched {
+impl Sink<SlimDaemonSet> for WatchSink {
     fn apply(&self, key: Key, object: SlimDaemonSet) {
         let before = self.context.cache.daemon_sets.get(&key);
         // The status of a DaemonSet changes with every pod, so it is not compared.

@@ -4,10 +4,10 @@ use trellis_cache::watch::Sink;
 use trellis_gang::key::Key;
 use trellis_gang::observed::SlimDeviceClass;
 
-use super::Watched;
+use super::WatchSink;
 use crate::Feed;
 
-impl Sink<SlimDeviceClass> for Watched {
+impl Sink<SlimDeviceClass> for WatchSink {
     /// A cluster without dynamic resource allocation has none.
     const MAY_BE_ABSENT: bool = true;
 

@@ -10,7 +10,7 @@ use trellis_cache::watch::{Sink, Undecodable};
 use trellis_gang::key::Key;
 use trellis_gang::observed::SlimExternalSecret;
 
-use super::Watched;
+use super::WatchSink;
 
 /// The job that owns the ExternalSecret.
 fn job_of(key: &Key, object: &SlimExternalSecret) -> Option<Key> {
@@ -18,7 +18,7 @@ fn job_of(key: &Key, object: &SlimExternalSecret) -> Option<Key> {
     job.map(|job| Key::new(&key.namespace, &job.name))
 }
 
-impl Watched {
+impl WatchSink {
     /// Removes an ExternalSecret from the cache, and updates its job.
     fn external_secret_gone(&self, key: &Key, gone: impl FnOnce()) {
         let all = &self.context.cache.external_secrets;
@@ -43,7 +43,7 @@ impl Watched {
     }
 }
 
-impl Sink<SlimExternalSecret> for Watched {
+impl Sink<SlimExternalSecret> for WatchSink {
     /// A cluster without External Secrets Operator has none.
     const MAY_BE_ABSENT: bool = true;
 

@@ -4,9 +4,9 @@ use trellis_api::TrainingJob;
 use trellis_cache::watch::{Sink, Undecodable};
 use trellis_gang::key::Key;
 
-use super::Watched;
+use super::WatchSink;
 
-impl Sink<TrainingJob> for Watched {
+impl Sink<TrainingJob> for WatchSink {
     fn apply(&self, key: Key, object: TrainingJob) {
         // The job must be in one of the two stores at any moment, because otherwise it counts as
         // gone.

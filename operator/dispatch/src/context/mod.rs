@@ -111,12 +111,12 @@ impl Context {
 
 /// A sink that marks its kind as synced after the first list.
 #[derive(Debug)]
-pub struct Watched {
+pub struct WatchSink {
     context: Arc<Context>,
     listed: AtomicBool,
 }
 
-impl Watched {
+impl WatchSink {
     /// A sink into the context's cache.
     #[must_use]
     pub fn new(context: &Arc<Context>) -> Arc<Self> {

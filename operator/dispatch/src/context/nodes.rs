@@ -9,7 +9,7 @@ use trellis_cache::watch::{Sink, Undecodable};
 use trellis_gang::key::Key;
 use trellis_gang::observed::{SlimNode, Turned, Zone};
 
-use super::{Context, Watched};
+use super::{Context, WatchSink};
 use crate::Feed;
 
 impl Context {
@@ -55,7 +55,7 @@ impl Context {
     }
 }
 
-impl Watched {
+impl WatchSink {
     /// Logs for the cluster's operators that gangs have to stay on unhealthy nodes, and has their
     /// jobs reconciled once they may leave. Nothing is done during the first list, because the
     /// number of nodes is not known yet.
@@ -93,7 +93,7 @@ impl Watched {
     }
 }
 
-impl Sink<SlimNode> for Watched {
+impl Sink<SlimNode> for WatchSink {
     fn apply(&self, key: Key, object: SlimNode) {
         let changed = {
             let mut health = self.context.cache.health.write();

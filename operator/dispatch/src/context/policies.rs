@@ -10,7 +10,7 @@ use trellis_gang::key::Key;
 use trellis_gang::quota::read_ledger;
 use trellis_policies::cedar::Policies;
 
-use super::{Context, Watched};
+use super::{Context, WatchSink};
 
 impl Context {
     /// Reconciles the jobs whose policies have changed.
@@ -40,7 +40,7 @@ impl Context {
     }
 }
 
-impl Watched {
+impl WatchSink {
     /// The operator writes the status itself, so a change of it is none of the policy.
     fn policy_seen<K: Resource<DynamicType = ()>>(&self, store: &Store<K>, key: Key, object: K) {
         let read = |object: &K| (object.meta().uid.clone(), object.meta().generation);
@@ -80,7 +80,7 @@ impl Watched {
     }
 }
 
-impl Sink<ClusterJobPolicy> for Watched {
+impl Sink<ClusterJobPolicy> for WatchSink {
     fn apply(&self, key: Key, object: ClusterJobPolicy) {
         self.policy_seen(&self.context.cache.policies.cluster, key, object);
     }
@@ -98,7 +98,7 @@ impl Sink<ClusterJobPolicy> for Watched {
     }
 }
 
-impl Sink<JobPolicy> for Watched {
+impl Sink<JobPolicy> for WatchSink {
     fn apply(&self, key: Key, object: JobPolicy) {
         self.policy_seen(&self.context.cache.policies.namespaced, key, object);
     }
@@ -116,14 +116,14 @@ impl Sink<JobPolicy> for Watched {
     }
 }
 
-impl Watched {
+impl WatchSink {
     fn quotas_changed(&self) {
         self.context.cache.quotas.changed();
         self.context.look_again_at(|_| true);
     }
 }
 
-impl Sink<QuotaPolicy> for Watched {
+impl Sink<QuotaPolicy> for WatchSink {
     fn apply(&self, key: Key, object: QuotaPolicy) {
         // The operator writes the status itself, so it is not compared.
         let read = |o: &QuotaPolicy| (o.metadata.uid.clone(), o.metadata.generation);
@@ -168,7 +168,7 @@ impl Sink<QuotaPolicy> for Watched {
     }
 }
 
-impl Watched {
+impl WatchSink {
     /// Changes a ledger in the cache. The scheduler reads each ledger once, so it is notified when
     /// an unreadable one is corrected or gone.
     fn change_ledger(&self, key: &Key, change: impl FnOnce(&mut BTreeMap<String, Undecodable>)) {
@@ -189,7 +189,7 @@ impl Watched {
     }
 }
 
-impl Sink<QuotaLedger> for Watched {
+impl Sink<QuotaLedger> for WatchSink {
     fn apply(&self, key: Key, object: QuotaLedger) {
         self.change_ledger(&key, |undecodable| {
             self.context

@@ -6,9 +6,9 @@ use trellis_cache::watch::{Sink, Undecodable};
 use trellis_gang::key::Key;
 use trellis_gang::lookup::KnownProfile;
 
-use super::Watched;
+use super::WatchSink;
 
-impl Watched {
+impl WatchSink {
     /// Reconciles the jobs that name the profile, and those that name none: it may be, or have
     /// been, the default.
     fn profile_changed(&self, name: &str) {
@@ -20,7 +20,7 @@ impl Watched {
     }
 }
 
-impl Sink<RuntimeProfile> for Watched {
+impl Sink<RuntimeProfile> for WatchSink {
     fn apply(&self, key: Key, object: RuntimeProfile) {
         if self.context.cache.profiles.take(&key.name, object.into()) {
             self.profile_changed(&key.name);

@@ -8,7 +8,7 @@ use trellis_cache::watch::Sink;
 use trellis_gang::key::Key;
 use trellis_gang::observed::SlimAdmission;
 
-use super::{Context, Watched};
+use super::{Context, WatchSink};
 
 impl Context {
     /// Logs whether requesters are known.
@@ -46,7 +46,7 @@ impl Context {
     }
 }
 
-impl<K: Resource<DynamicType = ()> + 'static> Sink<SlimAdmission<K>> for Watched {
+impl<K: Resource<DynamicType = ()> + 'static> Sink<SlimAdmission<K>> for WatchSink {
     /// MutatingAdmissionPolicy is stable since Kubernetes 1.36.
     const MAY_BE_ABSENT: bool = true;
 

@@ -8,7 +8,7 @@ use trellis_cache::watch::Sink;
 use trellis_gang::key::Key;
 use trellis_gang::observed::{SlimClaim, SlimStorageClass, SlimVolume};
 
-use super::{Context, Watched};
+use super::{Context, WatchSink};
 
 impl Context {
     /// Applies the answer to a write of a claim.
@@ -105,7 +105,7 @@ impl Context {
     }
 }
 
-impl Sink<SlimClaim> for Watched {
+impl Sink<SlimClaim> for WatchSink {
     fn apply(&self, key: Key, object: SlimClaim) {
         let before = self.context.cache.claims.get(&key);
         let changed = before.is_none_or(|before| !before.is_like(&object));
@@ -128,7 +128,7 @@ impl Sink<SlimClaim> for Watched {
     }
 }
 
-impl Sink<SlimVolume> for Watched {
+impl Sink<SlimVolume> for WatchSink {
     fn apply(&self, key: Key, object: SlimVolume) {
         let before = self.context.cache.volumes.get(&key);
         let changed = before
@@ -153,7 +153,7 @@ impl Sink<SlimVolume> for Watched {
     }
 }
 
-impl Sink<SlimStorageClass> for Watched {
+impl Sink<SlimStorageClass> for WatchSink {
     fn apply(&self, key: Key, object: SlimStorageClass) {
         let before = self.context.cache.storage_classes.get(&key);
         let changed = before.is_none_or(|before| !before.is_like(&object));

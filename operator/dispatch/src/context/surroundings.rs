@@ -12,14 +12,14 @@ use trellis_gang::lookup;
 use trellis_gang::observed::{SlimNamespace, SlimService};
 use trellis_policies::quota::QueueQuota;
 
-use super::Watched;
+use super::WatchSink;
 use crate::Feed;
 
 fn is_in(job: &TrainingJob, namespace: &str) -> bool {
     job.metadata.namespace.as_deref() == Some(namespace)
 }
 
-impl Watched {
+impl WatchSink {
     /// A Service is a child of the job of its name, and any job of the namespace may name it.
     fn service_changed(&self, key: &Key) {
         if self.context.cache.jobs.get(key).is_some() {
@@ -47,7 +47,7 @@ impl Watched {
     }
 }
 
-impl Sink<SlimService> for Watched {
+impl Sink<SlimService> for WatchSink {
     fn apply(&self, key: Key, object: SlimService) {
         self.context.cache.services.observed(key.clone(), object);
         self.service_changed(&key);
@@ -72,7 +72,7 @@ impl Sink<SlimService> for Watched {
     }
 }
 
-impl Sink<SlimNamespace> for Watched {
+impl Sink<SlimNamespace> for WatchSink {
     fn apply(&self, key: Key, object: SlimNamespace) {
         // No other field of a namespace is read.
         let read = |n: &SlimNamespace| {
@@ -101,7 +101,7 @@ impl Sink<SlimNamespace> for Watched {
     }
 }
 
-impl Sink<PriorityClass> for Watched {
+impl Sink<PriorityClass> for WatchSink {
     fn apply(&self, key: Key, object: PriorityClass) {
         let read = |c: &PriorityClass| (c.value, c.global_default, c.preemption_policy.clone());
         let before = self.context.cache.priority_classes.get(&key);
@@ -122,7 +122,7 @@ impl Sink<PriorityClass> for Watched {
     }
 }
 
-impl Sink<TrainingQueue> for Watched {
+impl Sink<TrainingQueue> for WatchSink {
     fn apply(&self, key: Key, object: TrainingQueue) {
         self.context
             .cache
@@ -171,7 +171,7 @@ impl Sink<TrainingQueue> for Watched {
     }
 }
 
-impl Sink<ResourceFlavor> for Watched {
+impl Sink<ResourceFlavor> for WatchSink {
     fn apply(&self, key: Key, object: ResourceFlavor) {
         self.context.cache.flavors.observed(key.clone(), object);
         self.context.tell(Feed::Flavor(key.name));
@@ -187,7 +187,7 @@ impl Sink<ResourceFlavor> for Watched {
     }
 }
 
-impl Sink<Topology> for Watched {
+impl Sink<Topology> for WatchSink {
     fn apply(&self, key: Key, object: Topology) {
         self.context.cache.topologies.observed(key.clone(), object);
         self.context.tell(Feed::Topology(key.name));
@@ -203,7 +203,7 @@ impl Sink<Topology> for Watched {
     }
 }
 
-impl Sink<ResourceQuota> for Watched {
+impl Sink<ResourceQuota> for WatchSink {
     fn apply(&self, key: Key, object: ResourceQuota) {
         self.context
             .cache

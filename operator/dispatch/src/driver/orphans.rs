@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 use tokio::time::Instant;
 use tracing::info;
-use trellis_cache::{Cache, Seen};
+use trellis_cache::{Cache, CachedJob};
 use trellis_gang::deletions::Deletions;
 use trellis_gang::keeper::Doomed;
 use trellis_gang::key::Key;
@@ -107,11 +107,11 @@ impl Driver {
 
 fn named(cache: &Cache, job: &Key) -> Option<Job> {
     Some(match cache.job(job)? {
-        Seen::Job(job) => Job {
+        CachedJob::Job(job) => Job {
             uid: job.metadata.uid.clone().unwrap_or_default(),
             is_going: job.metadata.deletion_timestamp.is_some(),
         },
-        Seen::Undecodable(job) => Job {
+        CachedJob::Undecodable(job) => Job {
             uid: job.uid,
             is_going: false,
         },

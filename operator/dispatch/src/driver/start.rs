@@ -3,7 +3,7 @@
 use kube::Resource;
 use tracing::{info, warn};
 use trellis_api::pod_group::{PodGroupPhase, PodGroupStatus};
-use trellis_cache::Seen;
+use trellis_cache::CachedJob;
 use trellis_gang::epoch::Epoch;
 use trellis_gang::external;
 use trellis_gang::key::Key;
@@ -83,8 +83,8 @@ impl Driver {
     /// nothing, whatever it claims to hold.
     fn any_uid(&self, job: &Key) -> Option<String> {
         match self.committer.cache().job(job)? {
-            Seen::Job(job) => job.metadata.uid.clone(),
-            Seen::Undecodable(job) => Some(job.uid),
+            CachedJob::Job(job) => job.metadata.uid.clone(),
+            CachedJob::Undecodable(job) => Some(job.uid),
         }
     }
 }

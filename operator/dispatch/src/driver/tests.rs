@@ -8,7 +8,7 @@ use trellis_gang::open_plans::OpenPlan;
 use super::*;
 use crate::Feed;
 use crate::commands::Commands;
-use crate::context::{Context, Watched};
+use crate::context::{Context, WatchSink};
 use crate::leader::Leadership;
 
 /// A driver whose API server does not answer.
@@ -141,7 +141,7 @@ async fn a_gang_takes_the_node_it_suspects_whenever_it_is_wished_for_anew() {
     let mut driver = driver();
     let job = Key::new("team-a", "llm");
     let context = driver.committer.context().clone();
-    let watched = Watched::new(&context);
+    let watched = WatchSink::new(&context);
     let node: SlimNode = decoded(serde_json::json!({
         "metadata": {"name": "n0", "uid": "n0"},
         "status": {"conditions": [{"type": "Ready", "status": "True"}],
@@ -223,7 +223,7 @@ async fn pod_without_owner_is_deleted_once_its_job_is_gone() {
     let mut driver = driver();
     let job = Key::new("team-a", "llm");
     let context = driver.committer.context().clone();
-    let watched = Watched::new(&context);
+    let watched = WatchSink::new(&context);
     for uid in ["before", "now"] {
         for is_owned in [true, false] {
             let pod = pod_of(uid, is_owned, "Running");

@@ -6,7 +6,7 @@ use trellis_api::Reason;
 use trellis_api::pod_group::PlannedPod;
 use trellis_cache::Cache;
 use trellis_gang::claims::of_claim;
-use trellis_gang::external::asks::{Alike, claims};
+use trellis_gang::external::asks::{AlikePods, claims};
 use trellis_gang::external::own_claims;
 use trellis_gang::key::Key;
 use trellis_gang::observed::Repelled;
@@ -19,7 +19,7 @@ use crate::find_asks::Member;
 /// Most different requests in one gang: each is placed separately.
 const MOST_KINDS: usize = 256;
 
-pub(super) type Found = (Vec<Alike>, BTreeMap<String, BTreeSet<String>>, bool);
+pub(super) type Found = (Vec<AlikePods>, BTreeMap<String, BTreeSet<String>>, bool);
 
 /// The pods by request, the claims of each, and whether a claim keeps all of them on one node.
 pub(super) fn alike(
@@ -67,7 +67,7 @@ pub(super) fn alike(
         node.metadata.labels.as_ref()?.get(key).cloned()
     };
     let is_repelled = cache.repulsions.concern(namespace, namespace_labels);
-    let mut groups: Vec<Alike> = Vec::new();
+    let mut groups: Vec<AlikePods> = Vec::new();
     for member in members {
         let own = of_pods.get(member.name).into_iter().flatten();
         let mut reach: Vec<_> = own
@@ -92,7 +92,7 @@ pub(super) fn alike(
             name: member.name.to_owned(),
             uid: member.pod.uid.clone(),
         };
-        let mut new = Alike {
+        let mut new = AlikePods {
             request: member.pod.request.clone(),
             constraints: Constraints {
                 volumes: reach,

@@ -13,7 +13,7 @@ use trellis_api::pod_group::Plan;
 use trellis_api::rules::MAX_IMAGE;
 use trellis_api::{PodGroup, Reason};
 use trellis_cache::Cache;
-use trellis_gang::external::asks::Asks;
+use trellis_gang::external::asks::ExternalRequest;
 use trellis_gang::external::total::Total;
 use trellis_gang::key::Key;
 use trellis_gang::observed::ExternalPod;
@@ -74,7 +74,7 @@ pub fn find(
     place: As<'_>,
     pods: &[(String, Arc<ExternalPod>)],
     judge: impl FnOnce(PodsQuestion) -> PodsVerdict,
-) -> Result<Option<Asks>, Certificate> {
+) -> Result<Option<ExternalRequest>, Certificate> {
     let mut members = Vec::with_capacity(pods.len());
     for (name, pod) in pods {
         let spec = read(name, pod)?;
@@ -161,7 +161,7 @@ pub fn find(
         // A pod that counted as older than its gang could preempt that gang.
         As::Joining { plan, .. } => newest.max(journal::made_at(plan)),
     };
-    Ok(Some(Asks {
+    Ok(Some(ExternalRequest {
         queue: queue_name.clone(),
         priority,
         preempts,

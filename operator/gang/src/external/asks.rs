@@ -17,7 +17,7 @@ use crate::quota::JobLimits;
 
 /// Pods with equal requirements.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Alike {
+pub struct AlikePods {
     /// Resources that one pod requests.
     pub request: Resources,
     /// Node requirements of each pod, including those of its volumes.
@@ -30,7 +30,7 @@ pub struct Alike {
 
 /// Demand of an external gang, and the policy decision that allows it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Asks {
+pub struct ExternalRequest {
     /// Its queue.
     pub queue: String,
     /// Its priority.
@@ -40,7 +40,7 @@ pub struct Asks {
     /// When the gang began to wait.
     pub submitted: Timestamp,
     /// The gang's pods, in groups with equal requirements.
-    pub groups: Vec<Alike>,
+    pub groups: Vec<AlikePods>,
     /// True if a claim requires all pods on one node.
     pub one_node: bool,
     /// Claims that each pod mounts, by pod name.
@@ -61,7 +61,7 @@ pub struct Asks {
     pub accounts: Accounts,
 }
 
-impl Asks {
+impl ExternalRequest {
     /// All pods of the gang.
     pub fn pods(&self) -> impl Iterator<Item = &PlannedPod> {
         self.groups.iter().flat_map(|group| &group.pods)

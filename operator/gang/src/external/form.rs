@@ -9,7 +9,7 @@ use trellis_scheduler::{
     TopologyRequest,
 };
 
-use super::asks::Asks;
+use super::asks::ExternalRequest;
 use crate::engine;
 use crate::flavors::Place;
 use crate::key::Key;
@@ -37,7 +37,7 @@ pub fn group_name(number: usize) -> String {
 
 /// True if the place has as many pods in each group as the gang.
 #[must_use]
-pub fn fits(asks: &Asks, place: &Place) -> bool {
+pub fn fits(asks: &ExternalRequest, place: &Place) -> bool {
     asks.groups.iter().enumerate().all(|(number, alike)| {
         let name = group_name(number);
         let mut placed = place.placement.groups().iter();
@@ -83,7 +83,12 @@ pub(super) fn is_device(resource: &ResourceName) -> bool {
 
 /// An external gang that waits. `group` is the spec of its PodGroup.
 #[must_use]
-pub fn waiting(unit: &Key, group: Option<&PodGroupSpec>, asks: &Asks, ticket: &Ticket) -> Gang {
+pub fn waiting(
+    unit: &Key,
+    group: Option<&PodGroupSpec>,
+    asks: &ExternalRequest,
+    ticket: &Ticket,
+) -> Gang {
     let groups = asks.groups.iter().enumerate().map(|(number, alike)| {
         let name = group_name(number);
         let mut constraints = alike.constraints.clone();

@@ -11,7 +11,7 @@ use trellis_api::pod_group::{
 };
 use trellis_scheduler::PodKey;
 
-use super::asks::{Alike, Asks};
+use super::asks::{AlikePods, ExternalRequest};
 use super::form;
 use crate::flavors::Place;
 use crate::journal::PLAN_TIME;
@@ -20,7 +20,13 @@ use crate::observed::Flavors;
 
 /// The plan of a place for these pods.
 #[must_use]
-pub fn plan(unit_uid: &str, generation: i64, asks: &Asks, place: &Place, now: Timestamp) -> Plan {
+pub fn plan(
+    unit_uid: &str,
+    generation: i64,
+    asks: &ExternalRequest,
+    place: &Place,
+    now: Timestamp,
+) -> Plan {
     let mut assignments = Vec::new();
     for (number, alike) in asks.groups.iter().enumerate() {
         let name = form::group_name(number);
@@ -69,13 +75,13 @@ pub fn plan(unit_uid: &str, generation: i64, asks: &Asks, place: &Place, now: Ti
 /// stays valid even if pods of one group differ by now. None if the plan has other pods, or if pods
 /// of one group request different resources.
 #[must_use]
-pub fn in_groups_of(plan: &Plan, asks: Asks) -> Option<Asks> {
-    let mut found: BTreeMap<&str, &Alike> = BTreeMap::new();
+pub fn in_groups_of(plan: &Plan, asks: ExternalRequest) -> Option<ExternalRequest> {
+    let mut found: BTreeMap<&str, &AlikePods> = BTreeMap::new();
     for alike in &asks.groups {
         let names = alike.pods.iter().map(|pod| pod.name.as_str());
         found.extend(names.map(|name| (name, alike)));
     }
-    let mut groups: Vec<(&str, Alike)> = Vec::new();
+    let mut groups: Vec<(&str, AlikePods)> = Vec::new();
     for run in &plan.assignments {
         for pod in &run.pods {
             let alike = *found.get(pod.name.as_str())?;
@@ -87,7 +93,7 @@ pub fn in_groups_of(plan: &Plan, asks: Asks) -> Option<Asks> {
                     let pods = vec![pod.clone()];
                     groups.push((
                         &run.group,
-                        Alike {
+                        AlikePods {
                             pods,
                             ..alike.clone()
                         },
@@ -97,7 +103,7 @@ pub fn in_groups_of(plan: &Plan, asks: Asks) -> Option<Asks> {
         }
     }
     let groups = groups.into_iter().map(|(_, group)| group).collect();
-    Some(Asks { groups, ..asks })
+    Some(ExternalRequest { groups, ..asks })
 }
 
 /// The flavors that the plan gives to a group, by resource.

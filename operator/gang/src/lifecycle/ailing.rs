@@ -6,13 +6,13 @@ use super::Observed;
 
 /// The lost and the unhealthy nodes among the nodes of a job.
 #[derive(Debug, Default)]
-pub(crate) struct Ailing<'a> {
+pub(crate) struct AilingNodes<'a> {
     lost: BTreeSet<&'a str>,
     /// The reason for each unhealthy node.
     unhealthy: BTreeMap<&'a str, String>,
 }
 
-impl<'a> Ailing<'a> {
+impl<'a> AilingNodes<'a> {
     /// Checks these nodes.
     pub(super) fn among(nodes: impl IntoIterator<Item = &'a str>, o: &Observed<'_>) -> Self {
         let mut ailing = Self::default();

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use trellis_api::job::{FinishedGroup, FinishedPods, RestartAction, RestartRule, indexes, ranges};
 
-use super::{Ailing, Evaluation};
+use super::{AilingNodes, Evaluation};
 use crate::observed::{PodPhase, PodView};
 
 /// Pods by group and index.
@@ -131,7 +131,7 @@ impl<'a> Evaluation<'a> {
             return finished;
         }
         // A failure can be ignored only if other pods still run or have succeeded.
-        let nodes = Ailing::default();
+        let nodes = AilingNodes::default();
         let attempt = self.attempt_of(&[], &nodes, &finished);
         let ignored = self.roster.pods().filter(|pod| attempt.is_ignored(pod));
         let ignored: Vec<&PodView> = ignored.collect();

@@ -26,7 +26,7 @@ mod tests;
 mod types;
 mod waiting;
 
-pub(crate) use ailing::Ailing;
+pub(crate) use ailing::AilingNodes;
 pub(crate) use awaited::Awaited;
 pub use excluded::avoid_for;
 pub use failed::backoff;

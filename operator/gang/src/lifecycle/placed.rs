@@ -12,7 +12,7 @@ use trellis_api::job::{
 use super::excluded::forget_refusals;
 use super::finished::Finished;
 use super::recovered::Recovery;
-use super::{Ailing, Evaluation, Named, Next, Standing, after};
+use super::{AilingNodes, Evaluation, Named, Next, Standing, after};
 use crate::failure::{Diagnosis, Fault};
 use crate::observed::PodView;
 use crate::{Attempt, Wish, failure};
@@ -234,7 +234,7 @@ impl Evaluation<'_> {
 
     /// Judges the current attempt.
     fn found(&self) -> Found {
-        let nodes = Ailing::among(self.roster.nodes.iter().copied(), &self.o);
+        let nodes = AilingNodes::among(self.roster.nodes.iter().copied(), &self.o);
         let of = |pods| self.attempt_of(pods, &nodes, &self.finished);
         let (gang, surplus) = (&self.roster.gang.pods, &self.roster.surplus.pods);
         let mut recoveries: Vec<Recovery> = Vec::new();
@@ -314,7 +314,7 @@ impl Evaluation<'_> {
     pub(super) fn attempt_of<'m>(
         &'m self,
         pods: &'m [Named<'m>],
-        nodes: &'m Ailing<'m>,
+        nodes: &'m AilingNodes<'m>,
         finished: &'m Finished<'m>,
     ) -> failure::Attempt<'m> {
         // Pods outside the gang do not count towards its success.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use trellis_api::{ResolvedJob, TrainingJob, TrainingJobSpec, ValidatedJob};
 use trellis_compiler::CompiledJob;
-use trellis_controller::build::{Around, later};
+use trellis_controller::build::{BuildContext, later};
 use trellis_gang::key::Key;
 use trellis_gang::{Held, lookup};
 use trellis_policies::AuthorizedJob;
@@ -90,7 +90,7 @@ impl Court<'_> {
         &self,
         job: &ValidatedJob,
         stage: u32,
-        ask: impl FnOnce(&ResolvedJob, &Around<'_>) -> Result<T, Held>,
+        ask: impl FnOnce(&ResolvedJob, &BuildContext<'_>) -> Result<T, Held>,
     ) -> Result<T, Held> {
         let snapshot = self.snapshot;
         let none = BTreeMap::new();
@@ -117,7 +117,7 @@ impl Court<'_> {
             None => lookup::queue_resources(queue, |name| queues.get(name)),
         };
         let quotas = snapshot.quotas();
-        let around = Around {
+        let around = BuildContext {
             queue,
             queue_resources: &queue_resources,
             class: class.as_deref(),

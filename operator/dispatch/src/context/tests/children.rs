@@ -57,9 +57,9 @@ async fn a_late_watch_does_not_touch_the_next_pod_of_a_name() {
 /// Each kind of which an answer may show an object first forgets it when a list does not show it.
 #[tokio::test(start_paused = true)]
 async fn what_came_and_went_behind_a_broken_watch_is_forgotten() {
-    fn listed<K>(watched: &Watched, version: u64) -> Vec<(Key, String)>
+    fn listed<K>(watched: &WatchSink, version: u64) -> Vec<(Key, String)>
     where
-        Watched: Sink<K>,
+        WatchSink: Sink<K>,
     {
         let gone = Sink::<K>::ghosts(watched, &HashSet::new(), version);
         for (key, uid) in &gone {

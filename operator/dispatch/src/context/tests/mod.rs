@@ -26,7 +26,7 @@ use super::*;
 /// A context in which nothing has happened, and the sinks into its cache.
 struct Case {
     context: Arc<Context>,
-    watched: Arc<Watched>,
+    watched: Arc<WatchSink>,
     heard: Heard,
 }
 
@@ -38,7 +38,7 @@ impl Case {
     fn new() -> Self {
         let (context, heard) = Context::new();
         Self {
-            watched: Watched::new(&context),
+            watched: WatchSink::new(&context),
             context,
             heard,
         }

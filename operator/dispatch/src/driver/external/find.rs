@@ -8,7 +8,7 @@ use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 use trellis_api::pod_group::PlannedPod;
 use trellis_api::{PodGroup, PodGroupSpec};
-use trellis_gang::external::asks::{Alike, Asks};
+use trellis_gang::external::asks::{AlikePods, ExternalRequest};
 use trellis_gang::external::{Unit, next, plan};
 use trellis_gang::key::Key;
 use trellis_gang::observed::Unhealthy;
@@ -30,15 +30,15 @@ const MOST_REFUSALS: u32 = 6;
 /// Request of nominated external pods, for which victims have left.
 pub(super) enum Nominated {
     /// The request, which policies allow.
-    Asks(Arc<Asks>),
+    ExternalRequest(Arc<ExternalRequest>),
     /// Policies have not decided on it yet, and the place stays held.
     Undecided,
 }
 
 impl Nominated {
-    pub(super) fn asks(self) -> Option<Arc<Asks>> {
+    pub(super) fn asks(self) -> Option<Arc<ExternalRequest>> {
         match self {
-            Self::Asks(asks) => Some(asks),
+            Self::ExternalRequest(asks) => Some(asks),
             Self::Undecided => None,
         }
     }
@@ -50,7 +50,7 @@ impl Driver {
         &mut self,
         unit: &Key,
         group: Option<&PodGroupSpec>,
-        found: Result<Option<Asks>, Certificate>,
+        found: Result<Option<ExternalRequest>, Certificate>,
         retry: Option<Timestamp>,
         near: BTreeMap<String, String>,
     ) {
@@ -87,7 +87,7 @@ impl Driver {
         &self,
         key: &Key,
         gang: Option<&Arc<PodGroup>>,
-    ) -> Result<Option<Asks>, Certificate> {
+    ) -> Result<Option<ExternalRequest>, Certificate> {
         let journal = gang.and_then(|gang| gang.status.as_ref());
         let plan = journal.and_then(|journal| journal.plan.as_ref());
         let of = gang.map(|gang| external::of_group(&Key::of(&gang.metadata)));
@@ -112,7 +112,7 @@ impl Driver {
         unit: &Key,
         place: As<'_>,
         names: impl IntoIterator<Item = String>,
-    ) -> Result<Option<Asks>, Certificate> {
+    ) -> Result<Option<ExternalRequest>, Certificate> {
         let context = self.committer.context();
         let pods = names.into_iter().filter_map(|name| {
             let pod = context
@@ -164,14 +164,18 @@ impl Driver {
         self.engine
             .apply_draws(&engine::id(unit), asks.limits.draws());
         self.note_hours(&asks.limits);
-        Some(Nominated::Asks(asks))
+        Some(Nominated::ExternalRequest(asks))
     }
 
     /// True if the nodes still admit the pods: pods that repel them may have come there, and node
     /// labels may have changed. Taints are left to the engine, which knows what flavors tolerate.
-    fn is_taken_in<'n>(&self, asks: &Asks, node_of: impl Fn(&str) -> Option<&'n str>) -> bool {
+    fn is_taken_in<'n>(
+        &self,
+        asks: &ExternalRequest,
+        node_of: impl Fn(&str) -> Option<&'n str>,
+    ) -> bool {
         let context = self.committer.context();
-        let takes = |alike: &Alike, pod: &PlannedPod| {
+        let takes = |alike: &AlikePods, pod: &PlannedPod| {
             let node = context
                 .cache
                 .nodes

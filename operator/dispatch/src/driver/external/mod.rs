@@ -26,7 +26,7 @@ use trellis_api::pod_group::PodGroupPhase;
 use trellis_gang::deletions::Deletions;
 use trellis_gang::external;
 use trellis_gang::external::Unit;
-use trellis_gang::external::asks::Asks;
+use trellis_gang::external::asks::ExternalRequest;
 use trellis_gang::external::standing::Held;
 use trellis_gang::external::total::{Accounts, Total};
 use trellis_gang::key::Key;
@@ -66,7 +66,7 @@ struct ExternalGang {
     avoided: Avoided,
     deletions: Deletions,
     /// Request of the gang when it was last looked at.
-    asks: Option<Arc<Asks>>,
+    asks: Option<Arc<ExternalRequest>>,
     /// The request has changed, and policies have not decided on the new one yet: the unit gets no
     /// place by `asks`.
     asks_anew: bool,
@@ -105,7 +105,7 @@ struct ExternalGang {
 
 impl ExternalGang {
     /// Stores a request that the current policies have judged.
-    fn ask(&mut self, asks: Arc<Asks>) {
+    fn ask(&mut self, asks: Arc<ExternalRequest>) {
         self.accounts.clone_from(&asks.accounts);
         self.joins = asks.joins;
         self.limits = Some(asks.limits.clone());

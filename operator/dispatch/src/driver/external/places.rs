@@ -6,7 +6,7 @@ use std::time::Duration;
 use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 use trellis_api::{PodGroup, PodGroupSpec, Reason};
-use trellis_gang::external::asks::Asks;
+use trellis_gang::external::asks::ExternalRequest;
 use trellis_gang::external::form::Ticket;
 use trellis_gang::external::next::planned;
 use trellis_gang::external::{Unit, form, plan};
@@ -29,7 +29,7 @@ impl Driver {
         &mut self,
         unit: &Key,
         group: Option<&PodGroupSpec>,
-        asks: Asks,
+        asks: ExternalRequest,
         retry: Option<Timestamp>,
         near: BTreeMap<String, String>,
     ) {
@@ -73,7 +73,7 @@ impl Driver {
     fn keeps_nomination(
         &mut self,
         unit: &Key,
-        asks: &Asks,
+        asks: &ExternalRequest,
         near: &BTreeMap<String, String>,
     ) -> bool {
         let alone = matches!(external::unit(unit), Some(Unit::Pod(_)));
@@ -141,19 +141,21 @@ impl Driver {
         let anew = for_it || before.as_ref().is_some_and(|asks| asks.joins);
         let asks = match anew {
             true => self.find_nominated(unit),
-            false => before.filter(|_| !asks_anew).map(Nominated::Asks),
+            false => before
+                .filter(|_| !asks_anew)
+                .map(Nominated::ExternalRequest),
         };
         // The place counts against the quota of that queue. In another queue a place is sought
         // anew.
         let is_its_queue = |queue: &str| counts_in.as_deref().is_none_or(|own| own == queue);
         asks.filter(|found| match found {
-            Nominated::Asks(asks) => is_its_queue(&asks.queue),
+            Nominated::ExternalRequest(asks) => is_its_queue(&asks.queue),
             Nominated::Undecided => true,
         })
     }
 
     /// True if the policies and quotas that allowed the request are the current ones.
-    fn is_of_now(&self, unit: &Key, asks: &Asks) -> bool {
+    fn is_of_now(&self, unit: &Key, asks: &ExternalRequest) -> bool {
         let context = self.committer.context();
         let policies = context.cache.policies.active();
         let version = policies.map(|policies| policies.version(&unit.namespace));
@@ -163,7 +165,7 @@ impl Driver {
 
     /// True if the pods of the request still wait and its policies are current. If not, the pods
     /// are judged again and go back to the queue.
-    fn is_as_asked(&self, unit: &Key, asks: &Asks, place: &Place) -> bool {
+    fn is_as_asked(&self, unit: &Key, asks: &ExternalRequest, place: &Place) -> bool {
         let context = self.committer.context();
         let is_there = |pod: &trellis_api::pod_group::PlannedPod| {
             let there = context
@@ -175,7 +177,13 @@ impl Driver {
         asks.pods().all(is_there) && self.is_of_now(unit, asks) && form::fits(asks, place)
     }
 
-    fn bind_external_pods(&mut self, unit: &Key, uid: String, asks: &Asks, place: Place) {
+    fn bind_external_pods(
+        &mut self,
+        unit: &Key,
+        uid: String,
+        asks: &ExternalRequest,
+        place: Place,
+    ) {
         self.external_pods.judgements.forget(unit);
         let context = self.committer.context().clone();
         let number = self
@@ -302,7 +310,7 @@ impl Driver {
 }
 
 /// Versions of the policies and quotas that allow the pods, current as of now.
-pub(super) fn judged_by(asks: &Asks) -> JudgedBy {
+pub(super) fn judged_by(asks: &ExternalRequest) -> JudgedBy {
     JudgedBy {
         at: Instant::now(),
         policies: asks.allowed.version().to_owned(),

@@ -12,7 +12,7 @@ use super::super::tests::{decoded, driver};
 use super::*;
 use crate::Feed;
 use crate::commit::Outcome;
-use crate::context::Watched;
+use crate::context::WatchSink;
 
 mod claims;
 mod grace;
@@ -29,7 +29,7 @@ const GPU: &str = "nvidia.com/gpu";
 
 struct Scene {
     driver: Driver,
-    watched: Arc<Watched>,
+    watched: Arc<WatchSink>,
 }
 
 fn key(pod: &str) -> Key {
@@ -52,7 +52,7 @@ impl Scene {
         let mut driver = driver();
         driver.external_pods.judgements.at_once = true;
         let context = driver.committer.context().clone();
-        let watched = Watched::new(&context);
+        let watched = WatchSink::new(&context);
         context.cache.policies.replace(policies());
         let node: SlimNode = decoded(json!({
             "metadata": {"name": "n0", "uid": "n0"},

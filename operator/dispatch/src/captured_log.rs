@@ -8,9 +8,9 @@ use tracing::subscriber::DefaultGuard;
 
 /// Lines of this thread's log.
 #[derive(Clone, Default)]
-pub struct Written(Arc<Mutex<Vec<u8>>>);
+pub struct CapturedLog(Arc<Mutex<Vec<u8>>>);
 
-impl Written {
+impl CapturedLog {
     /// Captures lines from now on, until the guard is dropped.
     pub fn begin() -> (Self, DefaultGuard) {
         let written = Self::default();
@@ -30,7 +30,7 @@ impl Written {
     }
 }
 
-impl Write for Written {
+impl Write for CapturedLog {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         self.0.lock().write(bytes)
     }
