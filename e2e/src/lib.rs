@@ -33,6 +33,7 @@ pub mod namespace;
 pub mod operator;
 mod probe;
 pub mod process;
+pub mod programs;
 pub mod proxy;
 pub mod queues;
 pub mod real_nodes;

@@ -1,11 +1,43 @@
-//! The binary `trellis`: the operator's options and wiring, and the commands that work on files.
+//! The operator: its options, its wiring, and the roles that it needs.
 //!
 //! Imports between the crates of the operator point one way: `trellis-gang` (pure) <-
-//! `trellis-cache` (what the watches show) <- `trellis-dispatch` (the engine's task and all writes)
-//! <- `trellis-controller` (one TrainingJob at a time) <- `trellis-server` (webhook, visibility API,
-//! metrics) <- this crate.
+//! `trellis-cache` (stores of what the watches deliver) <- `trellis-dispatch` (the engine's task and
+//! all writes) <- `trellis-controller` (reconciles one TrainingJob at a time) <- `trellis-server`
+//! (webhook, visibility API, metrics) <- this crate. The command line is the crate `trellis`, which
+//! imports `trellis-cache` and what stands before it.
 
-pub mod cli;
-pub mod operator;
+mod operator;
 pub mod rbac;
-pub mod simulate;
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use trellis_server::telemetry::{self, LogFormat};
+
+pub use operator::Options;
+
+/// Runs the operator until a signal arrives or the lease is lost. A final error is a line of the
+/// log in the format of all other lines.
+#[must_use]
+pub fn run(options: Options) -> ExitCode {
+    let format = options.log;
+    let _traces = telemetry::log(format);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build();
+    let result = runtime
+        .map_err(anyhow::Error::from)
+        .and_then(|runtime| runtime.block_on(operator::run(options)));
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            match format {
+                LogFormat::Json => tracing::error!("{error:#}"),
+                LogFormat::Human => {
+                    let _ = writeln!(std::io::stderr(), "error: {error:#}");
+                }
+            }
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,4 +1,4 @@
-//! The one binary, `trellis`.
+//! The program of the image, `trellis-operator`.
 
 use std::process::ExitCode;
 
@@ -8,5 +8,5 @@ use clap::Parser;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    trellis::cli::run(trellis::cli::Cli::parse())
+    trellis_operator::run(trellis_operator::Options::parse())
 }

@@ -1,5 +1,5 @@
-//! `trellis operator`: takes the lease, then watches, reconciles and schedules
-//! until it is told to stop or no longer leads.
+//! Takes the lease, then watches, reconciles and schedules until a signal arrives or the lease is
+//! lost.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -41,8 +41,9 @@ use trellis_server::telemetry::Leading;
 use trellis_server::webhook::Webhook;
 use trellis_server::{endpoint, snapshot, telemetry, webhook};
 
-/// How the operator runs.
-#[derive(clap::Args, Clone, Debug)]
+/// The Trellis operator: places gangs of GPU pods all together or not at all.
+#[derive(clap::Parser, Clone, Debug)]
+#[command(name = "trellis-operator", version)]
 pub struct Options {
     /// Namespace of the lease.
     #[arg(long, env = "TRELLIS_NAMESPACE", default_value = "trellis-system")]
@@ -64,7 +65,7 @@ pub struct Options {
     pub dns: Vec<DnsPeer>,
     /// How log lines are written.
     #[arg(long, value_enum, default_value = "human")]
-    pub log: trellis_server::telemetry::LogFormat,
+    pub log: telemetry::LogFormat,
     /// The read-only endpoint.
     #[command(flatten)]
     pub endpoint: endpoint::Listen,

@@ -1,10 +1,8 @@
-//! The operator and command line, as a binary that Cargo builds before the
-//! tests of this crate run: the same code as `trellis`.
+//! Both programs, `trellis` and `trellis-operator`, as one binary that Cargo builds before the
+//! tests of this crate run.
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 fn main() -> ExitCode {
-    trellis::cli::run(trellis::cli::Cli::parse())
+    trellis_e2e::programs::run()
 }

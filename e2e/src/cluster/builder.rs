@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Node;
 use kube::{Api, api::PostParams};
 use serde_json::{Value, json};
 
-use trellis::simulate::pattern::expand;
+use trellis_simulate::pattern::expand;
 
 use super::{NodeSet, RACK_LABEL, SCOPE};
 use crate::control_plane::{ControlPlane, KWOK_ANNOTATION, KWOK_LABEL, Kubelets};

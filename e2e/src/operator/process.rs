@@ -12,6 +12,7 @@ use kube::{Client, Config};
 use super::{ACCOUNT, NAMESPACE};
 use crate::control_plane::ControlPlane;
 use crate::process::{Process, Signal};
+use crate::programs::OPERATOR;
 use crate::proxy::Proxy;
 
 /// How an operator is started.
@@ -157,7 +158,7 @@ impl Operator {
         arguments.extend(launch.variables.iter().cloned());
         arguments.extend([
             program.display().to_string(),
-            "operator".to_owned(),
+            OPERATOR.to_owned(),
             format!("--lease-seconds={}", launch.lease_seconds),
         ]);
         arguments.extend(launch.arguments.iter().cloned());

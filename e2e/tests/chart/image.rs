@@ -1,4 +1,4 @@
-//! The image: built by buildah of the static program that `.ci/image` has made.
+//! The image, which buildah makes from the static programs that `.ci/image` has built.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,9 +16,13 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// The static program.
-fn program() -> PathBuf {
-    Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("image/trellis")
+/// The programs of the image.
+const PROGRAMS: [&str; 2] = ["trellis", "trellis-operator"];
+
+/// The file of a static program.
+fn program(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("image");
+    folder.join(name)
 }
 
 /// Why the image cannot be tested, in one line; `None` if it can.
@@ -26,30 +30,32 @@ pub(crate) fn unable() -> Option<String> {
     if Command::new("buildah").arg("--version").output().is_err() {
         return Some("the image needs `buildah` (Debian: buildah)".to_owned());
     }
-    let Ok(made) = fs::metadata(program()).and_then(|meta| meta.modified()) else {
-        return Some("the image needs its program: run .ci/image".to_owned());
-    };
-    let is_old = sources().is_none_or(|sources| sources.iter().any(|one| is_newer(one, made)));
-    is_old.then(|| {
-        "the image's program is older than the operator's sources: run .ci/image".to_owned()
+    PROGRAMS.into_iter().find_map(|name| {
+        let Ok(built) = fs::metadata(program(name)).and_then(|meta| meta.modified()) else {
+            return Some("the image needs its programs: run .ci/image".to_owned());
+        };
+        let sources = sources(name);
+        let is_old = sources.is_none_or(|sources| sources.iter().any(|file| is_newer(file, built)));
+        is_old.then(|| format!("the image's {name} is older than its sources: run .ci/image"))
     })
 }
 
-/// True if the file has changed since `made`, or no longer exists.
-fn is_newer(file: &Path, made: SystemTime) -> bool {
+/// True if the file has changed since `built`, or no longer exists.
+fn is_newer(file: &Path, built: SystemTime) -> bool {
     let changed = fs::metadata(file).and_then(|meta| meta.modified());
-    !changed.is_ok_and(|changed| changed <= made)
+    !changed.is_ok_and(|changed| changed <= built)
 }
 
 fn target() -> String {
     format!("{}-unknown-linux-musl", std::env::consts::ARCH)
 }
 
-/// The sources of the program, as Cargo lists them in a file beside it, with the crates' manifests
+/// The sources of a program, as Cargo lists them in a file beside it, with the crates' manifests
 /// and the files on which all crates depend. `None`: Cargo has written no such file.
-fn sources() -> Option<BTreeSet<PathBuf>> {
+fn sources(program: &str) -> Option<BTreeSet<PathBuf>> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).parent()?;
-    let file = folder.join(target()).join("release/trellis.d");
+    let file = folder.join(target()).join("release");
+    let file = file.join(format!("{program}.d"));
     let text = fs::read_to_string(file).ok()?;
     let (_, listed) = text.lines().next()?.split_once(": ")?;
     // A space within a name has a backslash before it.
@@ -73,12 +79,12 @@ fn sources() -> Option<BTreeSet<PathBuf>> {
     Some(listed.into_iter().chain(manifests).chain(of_all).collect())
 }
 
-/// The crates in the program: name, version, and the folder if it is a crate of this workspace.
-fn running() -> Result<Vec<(String, String, Option<PathBuf>)>> {
+/// The crates in a program: name, version, and the folder if it is a crate of this workspace.
+fn running(program: &str) -> Result<Vec<(String, String, Option<PathBuf>)>> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
-        .args(["tree", "--offline", "--locked", "--package", "trellis"])
-        .args(["--features", "otlp", "--target", &target()])
+        .args(["tree", "--offline", "--locked", "--package", program])
+        .args(["--target", &target()])
         .args(["--edges", "normal,no-proc-macro", "--prefix", "none"])
         .args(["--format", "{p}"])
         .current_dir(root())
@@ -99,7 +105,7 @@ fn running() -> Result<Vec<(String, String, Option<PathBuf>)>> {
 }
 
 pub(crate) fn trial() -> Trial {
-    let name = "the_image_is_one_static_program_that_knows_its_crates";
+    let name = "image_holds_two_static_programs_that_list_their_crates";
     Trial::ignorable_test(name, || match unable() {
         Some(why) => Ok(Completion::ignored_with(why)),
         None => match test() {
@@ -129,14 +135,17 @@ fn test() -> Result<()> {
     let of = |field: &str| config["config"][field].clone();
     ensure!(of("User") == "65532:65532", "{config}");
     ensure!(
-        of("Entrypoint") == serde_json::json!(["/trellis"]),
+        of("Entrypoint") == serde_json::json!(["/trellis-operator"]),
         "{config}"
     );
     let files = image.files()?;
     let files: Vec<&str> = files.lines().filter(|f| !f.ends_with('/')).collect();
-    ensure!(files == ["trellis"], "{files:?}");
+    ensure!(files == PROGRAMS, "{files:?}");
+    PROGRAMS.into_iter().try_for_each(test_program)
+}
 
-    let bytes = fs::read(program())?;
+fn test_program(program_name: &str) -> Result<()> {
+    let bytes = fs::read(program(program_name))?;
     let elf = Elf(&bytes);
     ensure!(!elf.has_interpreter()?, "the program is not static");
     let crates = elf.crates()?;
@@ -145,16 +154,13 @@ fn test() -> Result<()> {
         let line = format!("name = \"{name}\"\nversion = \"{version}\"\n");
         ensure!(locked.contains(&line), "{name} {version} is not locked");
     }
-    let running = running()?;
+    let running = running(program_name)?;
     ensure!(running.len() > 200, "only {running:?}");
-    let sources = sources().context("nothing says what it is made of")?;
+    let sources = sources(program_name).context("Cargo lists no sources")?;
     for (name, version, folder) in running {
-        let is_told = crates.contains(&(name.clone(), version.clone()));
-        ensure!(
-            is_told,
-            "{name} {version} runs in it, and is not in its list"
-        );
-        // A change of any crate of ours makes it an old one.
+        let is_listed = crates.contains(&(name.clone(), version.clone()));
+        ensure!(is_listed, "{program_name} does not list {name} {version}");
+        // A change in any crate of the workspace makes the program old.
         if let Some(folder) = folder {
             let is_source = |file: &PathBuf| file.starts_with(folder.join("src"));
             ensure!(sources.iter().any(is_source), "{}", folder.display());
@@ -162,8 +168,11 @@ fn test() -> Result<()> {
         }
     }
     ensure!(sources.contains(&root().join("Cargo.lock")));
-    let said = Command::new(program()).arg("version").output()?.stdout;
-    ensure!(said == concat!("trellis ", env!("CARGO_PKG_VERSION"), "\n").as_bytes());
+    let version = Command::new(program(program_name))
+        .arg("--version")
+        .output()?;
+    let expected = format!("{program_name} {}\n", env!("CARGO_PKG_VERSION"));
+    ensure!(version.stdout == expected.as_bytes(), "{version:?}");
     Ok(())
 }
 

@@ -60,16 +60,16 @@ pub(crate) fn of_certificates(helm: &Helm) -> Result<()> {
 
 pub(crate) fn operator(helm: &Helm) -> Result<()> {
     let rendered = rules(&helm.objects("trellis-system", &with_own_certificates())?);
-    let mut tables: Vec<Value> = serde_saphyr::from_multiple(&trellis::rbac::operator())?;
+    let mut tables: Vec<Value> = serde_saphyr::from_multiple(&trellis_operator::rbac::operator())?;
     for more in [
-        trellis::rbac::visibility(),
-        trellis::rbac::endpoint(),
-        trellis::rbac::webhook(),
+        trellis_operator::rbac::visibility(),
+        trellis_operator::rbac::endpoint(),
+        trellis_operator::rbac::webhook(),
     ] {
         tables.extend(serde_saphyr::from_multiple::<Value>(&more)?);
     }
     for namespace in ["team-a", "team-b"] {
-        let there = trellis::rbac::secrets().replace("NAMESPACE", namespace);
+        let there = trellis_operator::rbac::secrets().replace("NAMESPACE", namespace);
         tables.extend(serde_saphyr::from_multiple::<Value>(&there)?);
     }
     // The chart binds the roles for users to no subject.

@@ -28,7 +28,7 @@ const TRACE: Run = Not("needs traces that are not in the repository");
 
 const IMAGE: Run = Not("pushes to a registry; .ci/image builds it for the tests of the chart");
 const POLICIES: Run = By(
-    "operator/tests/policy/documents.rs",
+    "operator/cli/tests/policy/documents.rs",
     "what_is_shown_is_what_is_printed",
 );
 const QUICK_START: Run = By(
@@ -85,14 +85,14 @@ const BLOCKS: [(&str, &str, usize, Run); 67] = [
     ("docs/operations.md", "Restore", 1, THEIRS),
     ("docs/plain-pods.md", "Why it waits", 1, EXAMPLE),
     ("docs/plan.md", "trellis plan", 2, EXAMPLE),
-    ("docs/plan.md", "On files", 1, By("operator/src/cli/plan/snapshot.rs", "the_document_names_what_is_read")),
+    ("docs/plan.md", "On files", 1, By("operator/cli/src/plan/snapshot.rs", "the_document_names_what_is_read")),
     ("docs/platform-teams.md", "Nodes", 1, THEIRS),
     ("docs/platform-teams.md", "Policies", 1, THEIRS),
     ("docs/policies.md", "Tools", 1, POLICIES),
     ("docs/policies.md", "Testing", 2, POLICIES),
     ("docs/policies.md", "Trying", 1, POLICIES),
     ("docs/policies.md", "Comparing", 2, POLICIES),
-    ("docs/policies/README.md", "Policies that platform teams want", 1, Not("operator/tests/policy/library.rs tests the folder so")),
+    ("docs/policies/README.md", "Policies that platform teams want", 1, Not("operator/cli/tests/policy/library.rs tests the folder so")),
     ("docs/queues.md", "Queues", 2, THEIRS),
     ("docs/queues.md", "Lending and borrowing", 1, EXAMPLE),
     ("docs/quick-start.md", "1. A cluster", 1, QUICK_START),

@@ -56,7 +56,7 @@ fn files(folder: &Path, ends: &[&str]) -> Result<BTreeMap<PathBuf, String>> {
 
 fn examples() -> BTreeMap<PathBuf, String> {
     let mut examples = files(&root().join("examples"), &[".yaml", ".yml"]).unwrap();
-    // Scenarios are no objects of a cluster: operator/tests/simulate runs them.
+    // Scenarios are no objects of a cluster: operator/cli/tests/simulate runs them.
     examples.retain(|path, _| !path.iter().any(|part| part == "scenarios"));
     assert!(!examples.is_empty(), "no examples were found");
     examples
@@ -122,7 +122,7 @@ async fn what_contributing_says_installs_it() {
     let _nodes = nodes.create(&control_plane).await.unwrap();
     let mut commands = installing();
     let operator = commands.pop().unwrap();
-    assert_eq!(operator.join(" "), "cargo run -p trellis -- operator");
+    assert_eq!(operator.join(" "), "cargo run -p trellis-operator");
     for command in commands {
         let (kubectl, arguments) = command.split_first().unwrap();
         assert_eq!(kubectl, "kubectl");

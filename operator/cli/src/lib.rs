@@ -1,27 +1,43 @@
-//! The command line for those who run jobs and those who look after them. Every command asks the
-//! API server, with the rights of whoever runs it; what the engine alone knows comes the same way
-//! ([`trellis_api::visibility`]).
+//! The command line `trellis`, which is also the kubectl plugin. It has no dependency on the
+//! operator's server.
 //!
-//! A command is a thin shell around a view: what was read goes into a function without I/O or
-//! clock that makes the text.
+//! Commands on a cluster ask the API server with the user's own rights; the engine's answers come
+//! through [`trellis_api::visibility`]. Commands on files (`plan`, `policy`, `simulate`, `import`,
+//! `replay`) run the operator's own code on what the files hold.
+//!
+//! A command is a thin shell around a view: a function without I/O and clock turns what was read
+//! into text.
 
-pub mod cancel;
-pub mod cluster;
-pub mod events;
-pub mod exit;
-pub mod explain;
-pub mod files;
-pub mod given;
-pub mod logs;
-pub mod look;
-pub mod nodes;
-pub mod output;
-pub mod pods;
-pub mod queue;
-pub mod status;
-pub mod submit;
-pub mod suspend;
-pub mod target;
-pub mod top;
-pub mod visible;
-pub mod wait;
+mod cancel;
+mod cluster;
+mod command;
+mod completions;
+mod crds;
+mod events;
+mod exit;
+mod explain;
+mod files;
+mod given;
+mod import;
+mod logs;
+mod look;
+mod node;
+mod nodes;
+mod output;
+mod plan;
+mod pods;
+mod policy;
+mod queue;
+mod replay;
+mod simulate;
+mod source;
+mod status;
+mod submit;
+mod submitter;
+mod suspend;
+mod target;
+mod top;
+mod visible;
+mod wait;
+
+pub use command::{Cli, run};

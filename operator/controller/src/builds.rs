@@ -11,11 +11,12 @@ use trellis_api::ResourcesPerGpu;
 use trellis_api::job::{CompiledObject, JobProfile};
 use trellis_compiler::{CompiledJob, Need, Profile, Settings, hash_of};
 use trellis_gang::Held;
+use trellis_gang::build::LaterStage;
 use trellis_gang::key::Key;
 use trellis_policies::AuthorizedJob;
 use trellis_policies::cedar::Requester;
 
-use super::build::{Decided, LaterStage, Outcome};
+use super::build::{Decided, Outcome};
 use super::dereference::{Doubt, Surrounded};
 use super::{build, validate};
 

@@ -2,15 +2,16 @@
 //!
 //! Only a certain decision evicts. An uncertain one keeps new gangs from starting.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 use trellis_api::job::JobProfile;
-use trellis_api::pod_group::{Plan, PodGroupPhase};
+use trellis_api::pod_group::PodGroupPhase;
+use trellis_gang::eviction::{EvictionReasons, eviction_reasons};
 use trellis_gang::key::Key;
-use trellis_policies::cedar::{Ask, JobDecision};
+use trellis_policies::cedar::JobDecision;
 
 use super::Controller;
 use super::build::Decided;
@@ -24,20 +25,6 @@ const WINDOW: Duration = Duration::from_secs(60);
 const UNSEEN: Duration = Duration::from_secs(30);
 /// Policies that a message names at most.
 const NAMED: usize = 3;
-
-/// Reasons to evict the job if it runs, in words, by the id of the policy.
-pub type Evicting = BTreeMap<String, String>;
-
-/// True if the placed gang does what is asked about. A flavor counts only if the gang was given it.
-fn does(plan: &Plan, ask: &Ask) -> bool {
-    match ask {
-        Ask::UseFlavor(name) => plan
-            .groups
-            .iter()
-            .any(|group| group.flavors.values().any(|given| given == name)),
-        _ => true,
-    }
-}
 
 /// Demands of a job, as it was built, that evicting policies forbid.
 #[derive(Clone, Debug)]
@@ -70,40 +57,27 @@ impl Violated {
     }
 
     /// Reasons to evict the running gang. Empty if they are not certain.
-    pub(super) fn evicting(&self, seen: &Surrounded) -> Evicting {
+    pub(super) fn eviction_reasons(&self, seen: &Surrounded) -> EvictionReasons {
         let Some(plan) = seen.place().filter(|_| seen.is_placed()) else {
-            return Evicting::new();
+            return EvictionReasons::new();
         };
         // Compiled with another profile it is not what runs.
         let is_what_runs =
             plan.compiled == self.compiled || seen.told_profile() == self.profile.as_ref();
         if !(seen.namespace_labels.is_some() && is_what_runs) {
-            return Evicting::new();
+            return EvictionReasons::new();
         }
-        evicting(plan, &self.decisions)
+        eviction_reasons(plan, &self.decisions)
     }
 }
 
-/// Reasons to evict the job that all decisions share. The decisions differ in the assumed
-/// requester.
-pub fn evicting(plan: &Plan, decisions: &[JobDecision]) -> Evicting {
-    let mut all = decisions
-        .iter()
-        .map(|decision| decision.evicting(|ask| does(plan, ask)));
-    let first = all.next().unwrap_or_default();
-    all.fold(first, |mut sure, other| {
-        sure.retain(|id, _| other.contains_key(id));
-        sure
-    })
-}
-
 /// Message of an evicted job.
-fn told(evicting: &Evicting) -> String {
-    let named = evicting.iter().take(NAMED);
+fn told(reasons: &EvictionReasons) -> String {
+    let named = reasons.iter().take(NAMED);
     let named: Vec<_> = named
         .map(|(id, words)| format!("{words}, which the policy {id:?} forbids"))
         .collect();
-    let more = match evicting.len().saturating_sub(NAMED) {
+    let more = match reasons.len().saturating_sub(NAMED) {
         0 => String::new(),
         more => format!("; and {more} more"),
     };
@@ -162,8 +136,8 @@ impl Controller {
         now: Timestamp,
     ) -> Eviction {
         let violated = decided.and_then(|decided| decided.violated.as_ref());
-        let evicting = violated.map(|violated| violated.evicting(seen));
-        let Some(evicting) = evicting.filter(|evicting| !evicting.is_empty()) else {
+        let reasons = violated.map(|violated| violated.eviction_reasons(seen));
+        let Some(reasons) = reasons.filter(|reasons| !reasons.is_empty()) else {
             return Eviction::default();
         };
         // A suspended job stops anyway, and a gang that is being placed is rolled back.
@@ -174,7 +148,7 @@ impl Controller {
         let is_blind = self.context.cache.unseen().is_some();
         match self.pace.lock().admit(key, is_blind, Instant::now()) {
             Ok(()) => Eviction {
-                now: Some(told(&evicting)),
+                now: Some(told(&reasons)),
                 again: None,
             },
             Err(wait) => Eviction {
@@ -237,18 +211,5 @@ mod tests {
              which the policy \"b/0\" forbids"
         );
         assert!(of(&["a", "b", "c", "d", "e"]).ends_with("\"c\" forbids; and 2 more"));
-    }
-
-    #[test]
-    fn a_flavor_counts_that_was_given() {
-        let plan: Plan = serde_json::from_value(serde_json::json!({
-            "hash": "", "attempt": 1, "generation": 1, "compiled": "", "assignments": [],
-            "groups": [{"name": "worker", "flavors": {"cpu": "a10", "memory": "a10"}}],
-        }))
-        .unwrap();
-        let flavor = |name: &str| Ask::UseFlavor(name.to_owned());
-        assert!(does(&plan, &flavor("a10")));
-        assert!(!does(&plan, &flavor("h100")));
-        assert!(does(&plan, &Ask::UseImage("h100".to_owned())));
     }
 }

@@ -3,7 +3,7 @@
 //! depend on which event called it, keeps no state in messages, and a second pass writes nothing.
 
 mod apply;
-pub mod build;
+mod build;
 mod builds;
 mod dereference;
 mod drift;
@@ -28,7 +28,6 @@ mod validate;
 mod violations;
 mod worth;
 
-pub use eviction::evicting;
 pub use foresee::foresee;
 pub use profile_status::keep_profile_status;
 pub use queue_status::keep_queue_status;

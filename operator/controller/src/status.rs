@@ -147,7 +147,7 @@ impl Controller {
             match decided {
                 Some(decided) => {
                     let told = decided.told.clone();
-                    let of_later = later.and_then(|later| later.told.clone());
+                    let of_later = later.and_then(|later| later.verdict.clone());
                     said.policy = Some(match of_later {
                         Some(later) => PolicyVerdict {
                             requester: told.requester,

@@ -11,10 +11,11 @@ use std::sync::Arc;
 use k8s_openapi::jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
+use trellis_gang::Wish;
 use trellis_gang::key::Key;
-use trellis_gang::observed::{PodPhase, Repulsion, SlimPod};
+use trellis_gang::observed::{Repulsion, SlimPod};
+use trellis_gang::pod_usage::PodUsage;
 use trellis_gang::quota::{JobLimits, LimitsReport};
-use trellis_gang::{Wish, observed, request};
 use trellis_scheduler::{QueueName, Resources, Snapshot};
 
 use super::commit::Outcome;
@@ -82,18 +83,20 @@ impl Feed {
     /// The event by which the engine learns of a pod on its node.
     #[must_use]
     pub fn pod(key: Key, pod: &SlimPod) -> Self {
-        // The pod's phase as the lifecycle sees it: a succeeded pod may have a failed container.
-        let phase = observed::phase(pod);
-        match &pod.spec.node_name {
-            _ if phase == PodPhase::Succeeded => Self::PodDone(key),
-            Some(node) if !phase.is_over() => Self::Pod {
+        match PodUsage::of(pod) {
+            PodUsage::Done => Self::PodDone(key),
+            PodUsage::Holds {
+                node,
+                request,
+                leaves,
+            } => Self::Pod {
                 uid: pod.metadata.uid.as_deref().unwrap_or_default().into(),
-                node: node.as_str().into(),
-                request: request::of_pod(pod),
-                leaves: pod.metadata.deletion_timestamp.as_ref().map(|by| by.0),
+                node: node.into(),
+                request,
+                leaves,
                 pod: key,
             },
-            _ => Self::PodGone(key),
+            PodUsage::None => Self::PodGone(key),
         }
     }
 }

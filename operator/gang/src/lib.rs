@@ -9,6 +9,7 @@
 pub mod admitted;
 pub mod allocation;
 pub mod binding;
+pub mod build;
 mod certificate;
 pub mod claims;
 pub mod conditions;
@@ -16,6 +17,7 @@ pub mod constraints;
 pub mod deletions;
 pub mod engine;
 pub mod epoch;
+pub mod eviction;
 pub mod external;
 mod failure;
 #[cfg(any(test, feature = "fixtures"))]
@@ -32,6 +34,7 @@ pub mod neighbours;
 pub mod observed;
 pub mod open_plans;
 pub mod patch;
+pub mod pod_usage;
 pub mod quota;
 pub mod request;
 pub mod reserve;

@@ -30,6 +30,7 @@ use clap::{Parser, ValueEnum};
 
 use bench::Bench;
 use jobs::Case;
+use trellis_e2e::programs;
 
 #[derive(Parser, Debug)]
 struct Arguments {
@@ -80,9 +81,8 @@ enum Part {
 /// The operator, and `trellis queue`, are this very program under another first argument, so that
 /// one build makes all.
 fn main() -> Result<ExitCode> {
-    let first = std::env::args().nth(1);
-    if first.is_some_and(|first| ["operator", "queue"].contains(&first.as_str())) {
-        return Ok(trellis::cli::run(trellis::cli::Cli::parse()));
+    if programs::is_started_as(&["queue"]) {
+        return Ok(programs::run());
     }
     tokio::runtime::Builder::new_current_thread()
         .enable_all()

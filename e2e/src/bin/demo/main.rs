@@ -63,7 +63,7 @@ fn main() -> ExitCode {
     let first = given.next().unwrap_or_default();
     let is_trellis = Path::new(&name).file_name() == Some("trellis".as_ref());
     if is_trellis || !(first.is_empty() || first.starts_with('-')) {
-        return trellis::cli::run(trellis::cli::Cli::parse());
+        return trellis_e2e::programs::run();
     }
     match demo(&Arguments::parse()) {
         Ok(()) => ExitCode::SUCCESS,

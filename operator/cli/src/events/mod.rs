@@ -9,8 +9,8 @@ use kube::api::{ListParams, ObjectMeta};
 use serde::Serialize;
 
 use crate::cluster::{Unread, list};
+use crate::output::clean;
 use crate::output::{Cell, Table, Tone, age};
-use crate::pods::clean;
 use crate::target::Site;
 
 /// What happened, once or several times.

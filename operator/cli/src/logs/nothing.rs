@@ -4,7 +4,8 @@ use trellis_api::TrainingJob;
 use trellis_api::job::{JobPhase, TrainingJobStatus, indexes};
 
 use super::choice::Chosen;
-use crate::pods::{PodLine, Ranks, clean, missing};
+use crate::output::clean;
+use crate::pods::{PodLine, Ranks, missing};
 
 fn name(job: &TrainingJob) -> &str {
     job.metadata.name.as_deref().unwrap_or_default()

@@ -6,7 +6,7 @@ use kube::Client;
 use super::RIGHTS;
 use super::choice::Chosen;
 use crate::cluster::{Unread, is_simulated};
-use crate::pods::clean;
+use crate::output::clean;
 use crate::status::unseen;
 use crate::target::Site;
 

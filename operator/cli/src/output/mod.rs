@@ -1,4 +1,4 @@
-//! What people and scripts read.
+//! Output of commands, for people and for scripts.
 
 mod age;
 mod amount;
@@ -21,13 +21,27 @@ pub use table::{Cell, Table};
 pub use wrap::wrapped;
 
 use std::io::Write as _;
+use std::process::ExitCode;
 
-/// Writes to standard output: colours only where a terminal reads it, and `NO_COLOR` does not
-/// say otherwise. False: nobody reads any more, which is no error, and ends what is endless.
+use trellis_api::document::Problem;
+
+use crate::exit::Exit;
+
+/// Writes to standard output, with colours only if it is a terminal and `NO_COLOR` is not set. A
+/// closed pipe is no error.
 ///
 /// # Errors
 /// If it cannot be written.
-pub fn print(text: &str) -> anyhow::Result<bool> {
+pub fn print(text: &str) -> anyhow::Result<()> {
+    print_if_read(text).map(drop)
+}
+
+/// The same for a command that follows a stream. False: the reader has closed the pipe, and the
+/// command ends.
+///
+/// # Errors
+/// If it cannot be written.
+pub fn print_if_read(text: &str) -> anyhow::Result<bool> {
     written(&mut anstream::stdout(), text)
 }
 
@@ -51,6 +65,15 @@ fn written(out: &mut impl std::io::Write, text: &str) -> anyhow::Result<bool> {
 /// that has gone is no error.
 pub fn warn(text: &str) {
     let _ = writeln!(std::io::stderr(), "{}", clean_lines(text));
+}
+
+/// Writes all problems of the input files to standard error, and returns the exit status of invalid
+/// input.
+pub fn refuse(problems: &[Problem]) -> ExitCode {
+    for problem in problems {
+        warn(&format!("error: {problem}"));
+    }
+    Exit::Invalid.into()
 }
 
 #[cfg(test)]

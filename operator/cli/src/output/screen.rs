@@ -4,7 +4,7 @@ use std::io::IsTerminal as _;
 
 use anstream::{AutoStream, ColorChoice};
 
-use super::{Format, print, written};
+use super::{Format, print_if_read, written};
 
 /// Where something is shown again and again.
 #[derive(Clone, Copy, Debug)]
@@ -47,7 +47,7 @@ impl Screen {
         if self.is_looked_at() {
             return redraw(text);
         }
-        print(&after(text, self.format, is_first))
+        print_if_read(&after(text, self.format, is_first))
     }
 }
 

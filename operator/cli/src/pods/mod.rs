@@ -3,12 +3,10 @@
 mod missing;
 mod ranks;
 mod state;
-mod words;
 
 pub use missing::{Missing, missing};
 pub use ranks::{Ranks, stage_of};
 pub use state::{State, state};
-pub use words::{clean, last_line};
 
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::jiff::Timestamp;

@@ -3,8 +3,8 @@
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodStatus};
 use serde::Serialize;
 
-use super::words::last_line;
 use crate::output::Tone;
+use crate::output::clean;
 
 /// How a pod does.
 #[derive(Serialize, Clone, Debug, Default, PartialEq, Eq)]
@@ -153,4 +153,10 @@ fn message(
         .find_map(|c| last_line(terminated(c)?.message.as_deref()?));
     let own = status.message.as_deref().and_then(last_line);
     stuck.or(failed).or(own)
+}
+
+/// The last line that holds more than spaces.
+fn last_line(text: &str) -> Option<String> {
+    let mut lines = text.lines().rev().map(clean);
+    lines.find(|line| !line.is_empty())
 }

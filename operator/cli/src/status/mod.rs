@@ -9,7 +9,7 @@ mod view;
 mod watch;
 
 pub use read::{pods_of, unseen};
-pub use report::{ObjectLine, ObjectState, Report, UnreadLine};
+pub use report::Report;
 pub use view::remedy;
 
 use std::process::ExitCode;

@@ -17,7 +17,7 @@ use trellis_api::TrainingJob;
 use crate::cluster::{Followed, Unread, follow};
 use crate::exit::Exit;
 use crate::given::settle;
-use crate::output::{print, print_aside, warn};
+use crate::output::{print, print_aside, print_if_read, warn};
 use crate::target::{Place, Site, said};
 use crate::wait::Patience;
 use progress::{Progress, Seen};
@@ -204,7 +204,7 @@ async fn until_the_end(
         let Seen { line, end } = progress.look(job, Timestamp::now());
         let told = |line: String| match options.output {
             Some(_) => print_aside(&line),
-            None => print(&line),
+            None => print_if_read(&line),
         };
         match line.map_or(Ok(true), told) {
             Ok(true) => {}

@@ -8,8 +8,7 @@ mod tests;
 mod usage;
 mod view;
 
-pub use gpu::Gpu;
-pub use usage::{Held, Usage};
+pub use usage::Usage;
 
 use std::process::ExitCode;
 

@@ -13,7 +13,8 @@ use trellis_api::{TrainingJob, names};
 
 use super::gpu::{Gpu, each_once, scraped};
 use crate::cluster::{Hints, Unread, is_simulated, list};
-use crate::pods::{clean, label};
+use crate::output::clean;
+use crate::pods::label;
 use crate::status::unseen;
 use crate::target::Site;
 

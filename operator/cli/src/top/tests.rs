@@ -302,13 +302,13 @@ fn only_a_missing_right_makes_less_of_all_namespaces() {
 
 #[test]
 fn what_an_exporter_says_commands_no_terminal() {
-    let mut gpu = super::Gpu {
+    let mut gpu = super::gpu::Gpu {
         id: "GPU\u{1b}[2J-1\n".to_owned(),
         number: Some("\u{202e}0".to_owned()),
-        ..super::Gpu::default()
+        ..super::gpu::Gpu::default()
     };
     gpu.pod = "llm-worker-0".to_owned();
-    let held = super::Held {
+    let held = super::usage::Held {
         rank: None,
         node: None,
         gpu,

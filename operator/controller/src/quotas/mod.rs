@@ -3,4 +3,4 @@
 mod ledger;
 mod status;
 
-pub use status::{keep_quota_status, missing_flavors, takes_no_effect};
+pub use status::{keep_quota_status, takes_no_effect};

@@ -25,7 +25,7 @@ use trellis_gang::key::Key;
 use trellis_gang::quota::HOUR;
 use trellis_gang::quota::{LimitsReport, base_units};
 use trellis_gang::{engine, patch};
-use trellis_policies::quota::{LimitId, What};
+use trellis_policies::quota::{LimitId, What, missing_flavors};
 
 use super::ledger::{self, BURNT_EVERY};
 
@@ -96,17 +96,6 @@ struct Faults {
     spec: Option<String>,
     /// The first limit of a flavor that does not exist.
     flavor: Option<String>,
-}
-
-/// The limits of a policy that name a flavor that does not exist: their places in
-/// `spec.limits.resources`, and the flavors.
-pub fn missing_flavors(
-    policy: &QuotaPolicy,
-    exists: impl Fn(&str) -> bool,
-) -> impl Iterator<Item = (usize, &str)> {
-    let limits = policy.spec.limits.resources.iter().enumerate();
-    let named = limits.filter_map(|(at, limit)| Some((at, limit.flavor.as_deref()?)));
-    named.filter(move |(_, flavor)| !exists(flavor))
 }
 
 /// The fault of the first limit of a policy that names a flavor that does not exist.

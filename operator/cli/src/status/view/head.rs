@@ -7,8 +7,8 @@ use trellis_api::{Reason, TrainingJob, names};
 
 use super::said::Said;
 use super::times::{ago, ran, waited};
+use crate::output::clean;
 use crate::output::{Tone, of_phase, paint, until};
-use crate::pods::clean;
 use crate::status::report::Report;
 
 /// The head.

@@ -12,8 +12,8 @@ use trellis_api::job::TrainingJobStatus;
 
 use super::report::{ObjectState, Report};
 use crate::events;
+use crate::output::clean;
 use crate::output::{Cell, Table, Tone, paint};
-use crate::pods::clean;
 
 /// The text. `wide`: nothing is left out. `width`: columns of the terminal.
 #[must_use]

@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use k8s_openapi::jiff::Timestamp;
 use trellis_api::job::ranges;
 
+use crate::output::clean;
 use crate::output::{Cell, Table, Tone, age, until};
-use crate::pods::{Missing, PodLine, clean};
+use crate::pods::{Missing, PodLine};
 use crate::status::report::Report;
 
 /// With more rows than these, nodes whose pods do the same well are one row.

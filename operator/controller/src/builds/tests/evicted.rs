@@ -44,8 +44,8 @@ impl Case {
         }
         let build = builds.of(&key(), &mut seen, &Arc::default());
         let violated = build.decided.as_ref().and_then(|d| d.violated.as_ref());
-        let evicting = violated.map(|violated| violated.evicting(&seen));
-        evicting.unwrap_or_default().into_keys().collect()
+        let reasons = violated.map(|violated| violated.eviction_reasons(&seen));
+        reasons.unwrap_or_default().into_keys().collect()
     }
 
     fn stopped(&self) -> Vec<String> {

@@ -1,0 +1,36 @@
+//! `trellis crds`: the CustomResourceDefinitions of Trellis.
+
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use trellis_api::crds;
+
+use crate::output;
+
+/// Where the CustomResourceDefinitions go.
+#[derive(clap::Args, Debug)]
+pub(super) struct Options {
+    /// Write each into a file of its own in this folder, instead of all to standard output.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+pub(super) fn run(options: &Options) -> anyhow::Result<()> {
+    let Some(folder) = &options.out else {
+        let mut all = String::new();
+        for crd in crds::all() {
+            all.push_str("---\n");
+            all.push_str(&crds::yaml(&crd)?);
+        }
+        output::print(&all)?;
+        return Ok(());
+    };
+    std::fs::create_dir_all(folder)
+        .with_context(|| format!("cannot make the folder {folder:?}"))?;
+    for crd in crds::all() {
+        let file = folder.join(format!("{}.yaml", crd.spec.names.plural));
+        std::fs::write(&file, crds::yaml(&crd)?)
+            .with_context(|| format!("cannot write {file:?}"))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,175 @@
+//! The files that a plan is made from, and everything that is wrong with them.
+
+use std::path::{Path, PathBuf};
+
+use crate::files::of_folder;
+pub(crate) use crate::files::{shown, text};
+pub(crate) use crate::given::{Given, settle};
+use trellis_api::document::{self, Document, Problem};
+use trellis_api::{GROUP, TrainingJob};
+
+use super::snapshot::Snapshot;
+use crate::source::OUR_VERSION;
+
+/// Our kinds.
+const KINDS: [&str; 10] = [
+    "TrainingJob",
+    "TrainingQueue",
+    "ResourceFlavor",
+    "Topology",
+    "RuntimeProfile",
+    "PodGroup",
+    "ClusterJobPolicy",
+    "JobPolicy",
+    "QuotaPolicy",
+    "QuotaLedger",
+];
+
+/// What the files hold.
+#[derive(Default)]
+pub(crate) struct Input {
+    /// The jobs to plan, in the order of the files.
+    pub(crate) jobs: Vec<Given>,
+    /// What else there is.
+    pub(crate) snapshot: Snapshot,
+    /// Everything that is wrong, in the order of the files.
+    pub(crate) problems: Vec<Problem>,
+    /// What the user might not expect.
+    pub(crate) notes: Vec<String>,
+    /// The first job of another system in the files with jobs that `trellis import` can turn.
+    pub(crate) importable: Option<String>,
+}
+
+impl Input {
+    /// Reads all files, whatever is wrong with some. TrainingJobs of `cluster`
+    /// are there already; those of `files` are to be planned.
+    pub(super) fn read(files: &[PathBuf], cluster: &[PathBuf]) -> Self {
+        let mut input = Self::default();
+        for (paths, to_plan) in [(cluster, false), (files, true)] {
+            for path in paths {
+                match of_folder(path) {
+                    Ok(None) => input.file(path, to_plan),
+                    Ok(Some(files)) => files.iter().for_each(|f| input.file(f, to_plan)),
+                    Err(message) => {
+                        let problem = Problem::of_file(message).in_file(shown(path));
+                        input.problems.push(problem);
+                    }
+                }
+            }
+        }
+        if input.jobs.is_empty() && input.problems.is_empty() {
+            let files: Vec<_> = files.iter().map(|f| shown(f)).collect();
+            let problem = Problem::of_file(match &input.importable {
+                Some(what) => {
+                    format!("holds no TrainingJob: turn {what} into one with `trellis import`")
+                }
+                None => "holds no TrainingJob: name a file by -f that does".to_owned(),
+            });
+            input.problems.push(problem.in_file(files.join(", ")));
+        }
+        input
+    }
+
+    fn file(&mut self, path: &Path, to_plan: bool) {
+        let file = shown(path);
+        let text = match text(path) {
+            Ok(text) => text,
+            Err(error) => {
+                let problem = Problem::of_file(format!("cannot be read: {error}"));
+                self.problems.push(problem.in_file(file));
+                return;
+            }
+        };
+        for found in document::read(&text) {
+            match found {
+                Ok(document) => self.document(document, &file, to_plan),
+                Err(problem) => self.problems.push(problem.in_file(file.as_str())),
+            }
+        }
+    }
+
+    /// Takes an object of a file. Of those that are `to_plan` a TrainingJob is one
+    /// to plan, and a kind that nobody looks at is worth a note.
+    pub(crate) fn document(&mut self, document: Document, file: &str, to_plan: bool) {
+        let ours = document.api_version.split('/').next() == Some(GROUP);
+        let is_job = document.kind == "TrainingJob" && document.api_version == OUR_VERSION;
+        if is_job && to_plan {
+            match document.valid::<TrainingJob>() {
+                Ok(mut job) => self.jobs.push(Given {
+                    job: {
+                        job.metadata.name = job.likely_name();
+                        job
+                    },
+                    document,
+                    file: file.to_owned(),
+                }),
+                Err(problems) => self.wrong(problems, file),
+            }
+            return;
+        }
+        match self.snapshot.take(&document) {
+            Ok(true) => {}
+            Ok(false) if ours || (to_plan && document.kind == "TrainingJob") => {
+                self.problems.push(no_kind(&document).in_file(file));
+            }
+            Ok(false) => {
+                note_unread(&mut self.notes, &document, file, to_plan);
+                if to_plan && self.importable.is_none() && trellis_import::is_job(&document) {
+                    self.importable = importable(&document);
+                }
+            }
+            Err(problems) => self.wrong(problems, file),
+        }
+    }
+
+    fn wrong(&mut self, problems: document::Problems, file: &str) {
+        let problems = problems.into_iter().map(|p| p.in_file(file));
+        self.problems.extend(problems);
+    }
+}
+
+/// Kind and version of an object that `trellis import` can turn.
+fn importable(document: &Document) -> Option<String> {
+    let Document {
+        kind, api_version, ..
+    } = document;
+    trellis_import::is_known(document).then(|| format!("{kind} of {api_version}"))
+}
+
+/// Notes an object that no plan and no simulation reads, once for each kind of a file. An object of
+/// a dump of a cluster is worth a note only where an object of Trellis would mean the same: the
+/// cluster may hold anything else.
+pub(crate) fn note_unread(
+    notes: &mut Vec<String>,
+    document: &Document,
+    file: &str,
+    in_file_of_jobs: bool,
+) {
+    let note = match importable(document) {
+        Some(what) => format!(
+            "{file}: {what} is not read: turn it into an object of Trellis with `trellis import`"
+        ),
+        None if in_file_of_jobs => format!("{file}: {} is not looked at", document.kind),
+        None => return,
+    };
+    if !notes.contains(&note) {
+        notes.push(note);
+    }
+}
+
+/// What is wrong with an object that is ours by its group or its kind, and none
+/// of ours.
+fn no_kind(document: &Document) -> Problem {
+    let Document {
+        kind, api_version, ..
+    } = document;
+    if KINDS.contains(&kind.as_str()) {
+        let message = format!("there is no {api_version:?} of {kind}: write {OUR_VERSION}");
+        return document.problem("apiVersion", message);
+    }
+    let known = match document::nearest(kind, &KINDS) {
+        Some(near) => format!("did you mean {near:?}?"),
+        None => format!("its kinds are {}", KINDS.join(", ")),
+    };
+    document.problem("kind", format!("{OUR_VERSION} has no {kind:?}: {known}"))
+}

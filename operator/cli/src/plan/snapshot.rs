@@ -1,0 +1,406 @@
+//! A cluster as far as a plan depends on it: read from files, or from its API server.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{ResourceQuota, Service};
+use k8s_openapi::api::scheduling::v1::PriorityClass;
+use k8s_openapi::jiff::Timestamp;
+use kube::api::ObjectMeta;
+use trellis_api::document::{Document, Problems};
+use trellis_api::{
+    ClusterJobPolicy, JobPolicy, PodGroup, QueueSpec, QuotaLedger, QuotaPolicy, ResourceFlavor,
+    RuntimeProfile, Topology, TrainingJob, TrainingQueue, names, owner,
+};
+use trellis_cache::Profiles;
+use trellis_gang::key::Key;
+use trellis_gang::observed::{
+    SlimClaim, SlimDaemonSet, SlimDeviceClass, SlimNamespace, SlimNode, SlimPod, SlimStorageClass,
+    SlimVolume,
+};
+use trellis_policies::cedar::PolicyObject;
+use trellis_policies::quota::{QueueQuota, QuotaPolicies};
+
+use super::policies::PolicyFiles;
+use crate::node;
+
+/// The kinds that a plan depends on: version, kind, and the name by which
+/// `kubectl get` has it. The documents are held to it.
+const READ: [(&str, &str, &str); 21] = [
+    ("v1", "Node", "nodes"),
+    ("v1", "Pod", "pods"),
+    ("v1", "Namespace", "namespaces"),
+    ("v1", "Service", "services"),
+    ("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses"),
+    (
+        "trellis.dev/v1alpha1",
+        "TrainingQueue",
+        "trainingqueues.trellis.dev",
+    ),
+    (
+        "trellis.dev/v1alpha1",
+        "ResourceFlavor",
+        "resourceflavors.trellis.dev",
+    ),
+    ("v1", "ResourceQuota", "resourcequotas"),
+    ("v1", "PersistentVolumeClaim", "persistentvolumeclaims"),
+    ("v1", "PersistentVolume", "persistentvolumes"),
+    ("storage.k8s.io/v1", "StorageClass", "storageclasses"),
+    ("apps/v1", "DaemonSet", "daemonsets"),
+    ("resource.k8s.io/v1", "DeviceClass", "deviceclasses"),
+    ("trellis.dev/v1alpha1", "Topology", "topologies.trellis.dev"),
+    (
+        "trellis.dev/v1alpha1",
+        "RuntimeProfile",
+        "runtimeprofiles.trellis.dev",
+    ),
+    (
+        "trellis.dev/v1alpha1",
+        "ClusterJobPolicy",
+        "clusterjobpolicies.trellis.dev",
+    ),
+    (
+        "trellis.dev/v1alpha1",
+        "JobPolicy",
+        "jobpolicies.trellis.dev",
+    ),
+    (
+        "trellis.dev/v1alpha1",
+        "QuotaPolicy",
+        "quotapolicies.trellis.dev",
+    ),
+    (
+        "trellis.dev/v1alpha1",
+        "QuotaLedger",
+        "quotaledgers.trellis.dev",
+    ),
+    ("trellis.dev/v1alpha1", "PodGroup", "podgroups.trellis.dev"),
+    (
+        "trellis.dev/v1alpha1",
+        "TrainingJob",
+        "trainingjobs.trellis.dev",
+    ),
+];
+
+/// What is read, by the names that `kubectl get` and roles have for it.
+pub(super) fn resources() -> String {
+    READ.map(|(_, _, resource)| resource).join(", ")
+}
+
+/// What is there, by name.
+#[derive(Default)]
+pub(crate) struct Snapshot {
+    /// When the cluster was read. None: it is of files.
+    pub(crate) now: Option<Timestamp>,
+    pub(crate) nodes: BTreeMap<String, SlimNode>,
+    pub(crate) pods: BTreeMap<Key, SlimPod>,
+    /// None: nobody has said which there are.
+    pub(crate) queues: Option<BTreeMap<String, TrainingQueue>>,
+    pub(crate) policies: PolicyFiles,
+    pub(crate) quota_policies: BTreeMap<String, QuotaPolicy>,
+    pub(crate) quota_ledgers: BTreeMap<String, QuotaLedger>,
+    pub(crate) flavors: BTreeMap<String, ResourceFlavor>,
+    pub(crate) topologies: BTreeMap<String, Topology>,
+    pub(crate) profiles: Profiles,
+    pub(crate) pod_groups: BTreeMap<Key, PodGroup>,
+    pub(crate) jobs: BTreeMap<Key, TrainingJob>,
+    pub(crate) priority_classes: BTreeMap<String, PriorityClass>,
+    pub(crate) namespaces: BTreeMap<String, SlimNamespace>,
+    pub(crate) services: BTreeMap<Key, Service>,
+    pub(crate) resource_quotas: BTreeMap<Key, ResourceQuota>,
+    /// None: nobody has said which there are.
+    pub(crate) claims: Option<BTreeMap<Key, Arc<SlimClaim>>>,
+    pub(crate) volumes: BTreeMap<String, Arc<SlimVolume>>,
+    pub(crate) storage_classes: BTreeMap<String, Arc<SlimStorageClass>>,
+    pub(crate) daemon_sets: BTreeMap<Key, SlimDaemonSet>,
+    pub(crate) device_classes: BTreeMap<String, SlimDeviceClass>,
+}
+
+fn name(meta: &ObjectMeta) -> String {
+    meta.name.clone().unwrap_or_default()
+}
+
+/// The key of an object of a file. Who names no namespace is in `default`.
+fn key(meta: &ObjectMeta) -> Key {
+    let namespace = meta.namespace.as_deref().unwrap_or("default");
+    Key::new(namespace, meta.name.as_deref().unwrap_or_default())
+}
+
+impl Snapshot {
+    /// Takes an object of a file. False if it is of a kind that no plan depends on.
+    pub(crate) fn take(&mut self, document: &Document) -> Result<bool, Problems> {
+        match (document.api_version.as_str(), document.kind.as_str()) {
+            ("v1", "Node") => {
+                let mut node = document.decode()?;
+                node::settle(document, &mut node)?;
+                self.node(node);
+            }
+            ("v1", "Pod") => self.pod(document.decode()?),
+            ("trellis.dev/v1alpha1", "TrainingQueue") => self.queue(document.valid()?),
+            ("trellis.dev/v1alpha1", "ResourceFlavor") => self.flavor(document.valid()?),
+            ("trellis.dev/v1alpha1", "Topology") => self.topology(document.valid()?),
+            ("trellis.dev/v1alpha1", "RuntimeProfile") => self.profile(document.valid()?),
+            ("trellis.dev/v1alpha1", "ClusterJobPolicy") => {
+                let object: ClusterJobPolicy = document.valid()?;
+                self.policies.take(PolicyObject::from(&object));
+            }
+            ("trellis.dev/v1alpha1", "JobPolicy") => {
+                let mut object: JobPolicy = document.valid()?;
+                object.metadata.namespace = Some(key(&object.metadata).namespace.to_string());
+                self.policies.take(PolicyObject::from(&object));
+            }
+            ("trellis.dev/v1alpha1", "QuotaPolicy") => self.quota_policy(document.valid()?),
+            ("trellis.dev/v1alpha1", "QuotaLedger") => self.quota_ledger(document.decode()?),
+            ("trellis.dev/v1alpha1", "PodGroup") => self.pod_group(document.decode()?),
+            ("trellis.dev/v1alpha1", "TrainingJob") => self.job(document.decode()?),
+            ("scheduling.k8s.io/v1", "PriorityClass") => self.priority_class(document.decode()?),
+            ("v1", "Namespace") => self.namespace(document.decode()?),
+            ("v1", "Service") => self.service(document.decode()?),
+            ("v1", "ResourceQuota") => self.resource_quota(document.decode()?),
+            ("v1", "PersistentVolumeClaim") => self.claim(document.decode()?),
+            ("v1", "PersistentVolume") => self.volume(document.decode()?),
+            ("storage.k8s.io/v1", "StorageClass") => self.storage_class(document.decode()?),
+            ("apps/v1", "DaemonSet") => self.daemon_set(document.decode()?),
+            ("resource.k8s.io/v1", "DeviceClass") => self.device_class(document.decode()?),
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    pub(crate) fn node(&mut self, node: SlimNode) {
+        self.nodes.insert(name(&node.metadata), node);
+    }
+
+    pub(crate) fn pod(&mut self, pod: SlimPod) {
+        self.pods.insert(key(&pod.metadata), pod);
+    }
+
+    pub(crate) fn queue(&mut self, queue: TrainingQueue) {
+        let queues = self.queues.get_or_insert_default();
+        queues.insert(name(&queue.metadata), queue);
+    }
+
+    pub(crate) fn quota_policy(&mut self, policy: QuotaPolicy) {
+        self.quota_policies.insert(name(&policy.metadata), policy);
+    }
+
+    pub(crate) fn quota_ledger(&mut self, ledger: QuotaLedger) {
+        self.quota_ledgers.insert(name(&ledger.metadata), ledger);
+    }
+
+    pub(crate) fn flavor(&mut self, flavor: ResourceFlavor) {
+        self.flavors.insert(name(&flavor.metadata), flavor);
+    }
+
+    pub(crate) fn topology(&mut self, topology: Topology) {
+        self.topologies.insert(name(&topology.metadata), topology);
+    }
+
+    pub(crate) fn profile(&mut self, profile: RuntimeProfile) {
+        let name = name(&profile.metadata);
+        self.profiles.take(&name, profile.into());
+    }
+
+    /// Takes a PodGroup. One that no job owns any more (`kubectl delete
+    /// --cascade=orphan`) is no gang's, nor are its pods.
+    pub(crate) fn pod_group(&mut self, group: PodGroup) {
+        if owner::training_job(&group.metadata).is_none() {
+            return;
+        }
+        self.pod_groups.insert(key(&group.metadata), group);
+    }
+
+    pub(crate) fn job(&mut self, job: TrainingJob) {
+        self.jobs.insert(key(&job.metadata), job);
+    }
+
+    pub(crate) fn priority_class(&mut self, class: PriorityClass) {
+        self.priority_classes.insert(name(&class.metadata), class);
+    }
+
+    pub(crate) fn namespace(&mut self, namespace: SlimNamespace) {
+        self.namespaces.insert(name(&namespace.metadata), namespace);
+    }
+
+    pub(crate) fn service(&mut self, service: Service) {
+        self.services.insert(key(&service.metadata), service);
+    }
+
+    pub(super) fn resource_quota(&mut self, quota: ResourceQuota) {
+        self.resource_quotas.insert(key(&quota.metadata), quota);
+    }
+
+    pub(super) fn claim(&mut self, claim: SlimClaim) {
+        let claims = self.claims.get_or_insert_default();
+        claims.insert(key(&claim.metadata), Arc::new(claim));
+    }
+
+    pub(super) fn volume(&mut self, volume: SlimVolume) {
+        self.volumes
+            .insert(name(&volume.metadata), Arc::new(volume));
+    }
+
+    pub(super) fn storage_class(&mut self, class: SlimStorageClass) {
+        self.storage_classes
+            .insert(name(&class.metadata), Arc::new(class));
+    }
+
+    pub(super) fn daemon_set(&mut self, set: SlimDaemonSet) {
+        self.daemon_sets.insert(key(&set.metadata), set);
+    }
+
+    pub(super) fn device_class(&mut self, class: SlimDeviceClass) {
+        self.device_classes.insert(name(&class.metadata), class);
+    }
+
+    /// Adds what another holds; where both hold an object, the other's stands.
+    pub(crate) fn overlay(&mut self, other: Self) {
+        self.now = self.now.max(other.now);
+        self.nodes.extend(other.nodes);
+        self.pods.extend(other.pods);
+        if let Some(queues) = other.queues {
+            self.queues.get_or_insert_default().extend(queues);
+        }
+        self.policies.overlay(other.policies);
+        self.quota_policies.extend(other.quota_policies);
+        self.quota_ledgers.extend(other.quota_ledgers);
+        self.flavors.extend(other.flavors);
+        self.topologies.extend(other.topologies);
+        self.profiles.overlay(other.profiles);
+        self.pod_groups.extend(other.pod_groups);
+        self.jobs.extend(other.jobs);
+        self.priority_classes.extend(other.priority_classes);
+        self.namespaces.extend(other.namespaces);
+        self.services.extend(other.services);
+        self.resource_quotas.extend(other.resource_quotas);
+        if let Some(claims) = other.claims {
+            self.claims.get_or_insert_default().extend(claims);
+        }
+        self.volumes.extend(other.volumes);
+        self.storage_classes.extend(other.storage_classes);
+        self.daemon_sets.extend(other.daemon_sets);
+        self.device_classes.extend(other.device_classes);
+    }
+
+    /// Whether an object of it has no name.
+    pub(crate) fn is_nameless(&self) -> bool {
+        let named = [&self.pods.keys().next(), &self.services.keys().next()];
+        let cluster = [
+            self.nodes.keys().next(),
+            self.queues.iter().flatten().next().map(|(name, _)| name),
+            self.quota_policies.keys().next(),
+            self.quota_ledgers.keys().next(),
+            self.flavors.keys().next(),
+            self.topologies.keys().next(),
+            self.priority_classes.keys().next(),
+            self.namespaces.keys().next(),
+            self.volumes.keys().next(),
+            self.storage_classes.keys().next(),
+            self.device_classes.keys().next(),
+        ];
+        named
+            .iter()
+            .any(|key| key.is_some_and(|k| k.name.is_empty()))
+            || self.policies.is_nameless()
+            || self.profiles.get("").is_some()
+            || cluster
+                .iter()
+                .any(|name| name.is_some_and(String::is_empty))
+    }
+
+    /// Where nobody has said which queues there are: that of a fresh install.
+    pub(crate) fn with_queues(&mut self) -> &BTreeMap<String, TrainingQueue> {
+        self.queues.get_or_insert_with(|| {
+            let all = Some(Default::default());
+            let spec = QueueSpec {
+                namespace_selector: all.clone(),
+                default_for: all,
+                ..QueueSpec::default()
+            };
+            let queue = TrainingQueue::new(names::DEFAULT_QUEUE, spec);
+            BTreeMap::from([(names::DEFAULT_QUEUE.to_owned(), queue)])
+        })
+    }
+
+    /// The quota policies.
+    pub(crate) fn quotas(&self) -> Arc<QuotaPolicies> {
+        let queues = self.queues.iter().flatten();
+        let queues = queues.map(|(name, queue)| (name.clone(), QueueQuota::from(&queue.spec)));
+        let policies = QuotaPolicies::load(self.quota_policies.values(), []);
+        Arc::new(policies.with_queues(queues.collect()))
+    }
+
+    /// Labels of a namespace. The API server gives every one that of its name.
+    pub(crate) fn namespace_labels(&self, namespace: &str) -> BTreeMap<String, String> {
+        let found = self.namespaces.get(namespace);
+        let mut labels = found
+            .and_then(|n| n.metadata.labels.clone())
+            .unwrap_or_default();
+        labels.insert(names::NAMESPACE_NAME.to_owned(), namespace.to_owned());
+        labels
+    }
+
+    /// The Services of a namespace, by name.
+    pub(crate) fn services_of(&self, namespace: &str) -> BTreeMap<String, Service> {
+        self.services
+            .iter()
+            .filter(|(key, _)| &*key.namespace == namespace)
+            .map(|(key, service)| (key.name.to_string(), service.clone()))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// `kubectl get LIST` of the document, and what it says of files and clusters,
+    /// name every kind that is read.
+    #[test]
+    fn the_document_names_what_is_read() {
+        let text = include_str!("../../../../docs/plan.md");
+        let command = text
+            .lines()
+            .find(|l| l.starts_with("kubectl get "))
+            .unwrap();
+        let resources: BTreeSet<&str> = command.split(' ').nth(2).unwrap().split(',').collect();
+        let read: BTreeSet<&str> = READ.iter().map(|(_, _, resource)| *resource).collect();
+        assert_eq!(resources, read);
+        let section = |title: &str| {
+            text.split(title)
+                .nth(1)
+                .unwrap()
+                .split("\n## ")
+                .next()
+                .unwrap()
+        };
+        for (version, kind, _) in READ {
+            let stem = kind.strip_suffix('s').map(|k| format!("{k}se"));
+            let stem = stem.or_else(|| kind.strip_suffix('y').map(|k| format!("{k}ie")));
+            let plural = format!("{}s", stem.unwrap_or_else(|| kind.to_owned()));
+            for title in ["## On a cluster", "## On files"] {
+                assert!(section(title).contains(&plural), "{title}: {plural}");
+            }
+            let mut text =
+                format!("{{apiVersion: {version}, kind: {kind}, metadata: {{name: a}}}}");
+            if version.starts_with("trellis") {
+                let spec = match kind {
+                    "TrainingJob" => "{taskGroups: []}",
+                    "Topology" => "{levels: [{nodeLabel: rack}]}",
+                    "ClusterJobPolicy" | "JobPolicy" => "{cedar: a}",
+                    "QuotaPolicy" => "{subject: {}, limits: {runningJobs: 1}}",
+                    "QuotaLedger" => "{until: \"2026-01-01T00:00:00Z\"}",
+                    "PodGroup" => "{minMember: 1, queueName: q, priority: 0, groups: []}",
+                    _ => "{}",
+                };
+                text = text.replace("}}", &format!("}}, spec: {spec}}}"));
+            } else if kind == "PriorityClass" {
+                text = text.replace("}}", "}, value: 1}");
+            }
+            let document = &trellis_api::document::split(&text).unwrap()[0];
+            assert!(Snapshot::default().take(document).unwrap(), "{kind}");
+        }
+    }
+}

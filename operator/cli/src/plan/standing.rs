@@ -1,0 +1,139 @@
+//! How a job stands before it is placed: the operator's steps up to there, without its writes.
+
+use std::collections::BTreeMap;
+
+use trellis_api::{Reason, TrainingJob, ValidatedJob};
+use trellis_compiler::CompiledJob;
+use trellis_gang::build::NO_LABELS;
+use trellis_gang::quota::JobLimits;
+use trellis_gang::volumes::Volumes;
+use trellis_gang::{Held, claims, lookup};
+use trellis_policies::{AuthorizedJob, cedar};
+
+use super::judge::{Court, attempt_of, stage_of};
+use super::snapshot::Snapshot;
+
+/// Of a job that may run: where its volumes are, and the limits that it draws on.
+pub(crate) type Ready = (Volumes, JobLimits);
+
+/// What the job comes to before it is placed: compiled as far as can be, and
+/// whether it may be placed. `requester` submits it; None: nobody knows who.
+pub(crate) fn stand(
+    mut job: TrainingJob,
+    there: Option<&TrainingJob>,
+    requester: Option<&cedar::Requester>,
+    snapshot: &Snapshot,
+) -> (Option<CompiledJob>, Result<Ready, Held>) {
+    // What is written is a wish: who it is, only the cluster knows.
+    job.metadata.uid = there.and_then(|j| j.metadata.uid.clone());
+    job.metadata.generation = there.and_then(|j| j.metadata.generation);
+    let labels = job.metadata.labels.clone();
+    let labels = labels.as_ref().unwrap_or(&NO_LABELS);
+    let submission = cedar::Submission {
+        labels,
+        requester,
+        attempt: attempt_of(there),
+    };
+    let job = match ValidatedJob::try_from(job) {
+        Ok(job) => job,
+        Err(violations) => {
+            let held = Held::refused(Reason::InvalidSpec, violations.to_string());
+            return (None, Err(held));
+        }
+    };
+    // In the order of the lifecycle: what has ended is not judged again, and
+    // what is suspended is not asked whether it could run.
+    let suspended = job
+        .spec()
+        .is_suspended()
+        .then(|| Held::waits(Reason::Suspended, "spec.suspend is true".to_owned()));
+    let anothers = job.spec().other_manager().map(|manager| {
+        let message = format!("spec.managedBy is {manager:?}: Trellis does nothing for the job");
+        Held::waits(Reason::NotApplicable, message)
+    });
+    let (compiled, standing) = authorized(job, stage_of(there), submission, snapshot);
+    let held = ended(there).or(anothers).or(suspended);
+    let held = held.map_or(standing, Err);
+    (compiled, held)
+}
+
+fn authorized(
+    job: ValidatedJob,
+    stage: u32,
+    submission: cedar::Submission<'_>,
+    snapshot: &Snapshot,
+) -> (Option<CompiledJob>, Result<Ready, Held>) {
+    let namespace = job.namespace().to_owned();
+    let labels = snapshot.namespace_labels(&namespace);
+    let court = Court {
+        submission,
+        policies: snapshot.policies.loaded(),
+        labels: &labels,
+        snapshot,
+    };
+    let judged = match court.judge(&job, stage) {
+        Ok(judged) => judged,
+        Err(held) => return (None, Err(held)),
+    };
+    let (compiled, verdict) = (judged.compiled, judged.verdict);
+    let standing = judged
+        .result
+        .and_then(|job| volumes(&job, snapshot))
+        .and_then(|volumes| {
+            root_is_refused(&compiled, &namespace, &labels)?;
+            let limits = JobLimits {
+                draws: verdict.draws,
+                ..JobLimits::default()
+            };
+            Ok((volumes, limits))
+        });
+    (Some(compiled), standing)
+}
+
+/// Where the volumes of the job's claims are. Where nobody has said which claims
+/// there are, every node reaches them.
+fn volumes(job: &AuthorizedJob, snapshot: &Snapshot) -> Result<Volumes, Held> {
+    if snapshot.claims.is_none() {
+        return Ok(Volumes::default());
+    }
+    let profile = job.compiled().profile().map(|profile| profile.spec());
+    let job = job.compiled().job();
+    // It is the job of one stage.
+    let found = claims::find(
+        job.spec(),
+        1,
+        profile,
+        &snapshot.storage(job.namespace()),
+        false,
+    );
+    Ok(found?)
+}
+
+/// What Pod Security refuses of pods that are otherwise as "restricted" asks: a
+/// process that is root by its number.
+fn root_is_refused(
+    job: &CompiledJob,
+    namespace: &str,
+    labels: &BTreeMap<String, String>,
+) -> Result<(), Held> {
+    let security = job.job().spec().security_context.as_ref();
+    let root = security.is_some_and(|s| s.run_as_user == Some(0));
+    if !root || !lookup::enforces_restricted(labels) {
+        return Ok(());
+    }
+    let message = format!(
+        "spec.securityContext.runAsUser: 0 is root, which namespace {namespace:?} refuses by Pod Security \"restricted\": name another user, or leave it out"
+    );
+    Err(Held::waits(Reason::PodRefused, message))
+}
+
+/// A job that has ended does not run again, whatever is written.
+pub(super) fn ended(there: Option<&TrainingJob>) -> Option<Held> {
+    let status = there?.status.as_ref()?;
+    status.phase.filter(|_| status.has_ended()).map(|phase| {
+        let message = format!(
+            "the job of this name has ended, {phase:?}: delete it, or rename this one, to run again"
+        );
+        Held::waits(status.reason.unwrap_or(Reason::Complete), message)
+    })
+}

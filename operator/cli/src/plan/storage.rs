@@ -1,0 +1,55 @@
+//! The storage of a namespace, as the snapshot has it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use trellis_gang::binding::Storage;
+use trellis_gang::key::Key;
+use trellis_gang::observed::{SlimClaim, SlimStorageClass, SlimVolume, default_class};
+
+use super::snapshot::Snapshot;
+
+/// What a snapshot says of the storage of a namespace.
+#[derive(Clone, Copy)]
+pub(crate) struct StorageOf<'a> {
+    snapshot: &'a Snapshot,
+    namespace: &'a str,
+}
+
+impl Snapshot {
+    /// What it says of the storage of that namespace.
+    pub(crate) fn storage<'a>(&'a self, namespace: &'a str) -> StorageOf<'a> {
+        StorageOf {
+            snapshot: self,
+            namespace,
+        }
+    }
+}
+
+impl Storage for StorageOf<'_> {
+    fn claim(&self, name: &str) -> Option<Arc<SlimClaim>> {
+        let claims = self.snapshot.claims.as_ref()?;
+        claims.get(&Key::new(self.namespace, name)).cloned()
+    }
+
+    fn volume(&self, name: &str) -> Option<Arc<SlimVolume>> {
+        self.snapshot.volumes.get(name).cloned()
+    }
+
+    fn volumes(&self) -> Vec<Arc<SlimVolume>> {
+        self.snapshot.volumes.values().cloned().collect()
+    }
+
+    fn class(&self, name: &str) -> Option<Arc<SlimStorageClass>> {
+        self.snapshot.storage_classes.get(name).cloned()
+    }
+
+    fn default_class(&self) -> Option<Arc<SlimStorageClass>> {
+        default_class(self.snapshot.storage_classes.values().cloned())
+    }
+
+    fn node_labels(&self, name: &str) -> Option<BTreeMap<String, String>> {
+        let node = self.snapshot.nodes.get(name)?;
+        Some(node.metadata.labels.clone().unwrap_or_default())
+    }
+}

@@ -1,0 +1,370 @@
+//! `trellis policy diff`: what other policies would change for jobs.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use serde::Serialize;
+use trellis_api::TrainingJob;
+use trellis_api::document::Problem;
+use trellis_gang::key::Key;
+use trellis_policies::cedar::{ObjectState, Policies, PolicyObject};
+
+use super::decided::{Asked, Decided, Outcome, Row};
+use super::eval::{Given, needs_cluster};
+use super::evicted::evicted;
+use super::files::Files;
+use super::{Format, notes, objects};
+use crate::output;
+use crate::plan::live::{Access, Cluster, Purpose};
+use crate::plan::snapshot::Snapshot;
+use crate::submitter::known_requester;
+
+/// Which policies, and whose jobs.
+#[derive(clap::Args, Debug)]
+#[command(allow_missing_positional = true)]
+pub(super) struct Options {
+    /// The old policies: a file, or a folder with all below. With --cluster they may be
+    /// left out: they are those of the cluster, and the new ones are applied to them.
+    #[arg(value_name = "OLD")]
+    old: Option<PathBuf>,
+    /// The new policies: a file, or a folder with all below.
+    #[arg(value_name = "NEW")]
+    new: PathBuf,
+    /// Files with `TrainingJobs`, or folders with all below; - is standard input. The
+    /// files may also hold `TrainingQueues`, Namespaces, `PriorityClasses` and Services.
+    #[arg(
+        short,
+        long = "filename",
+        value_name = "FILE",
+        required_unless_present = "cluster"
+    )]
+    filenames: Vec<PathBuf>,
+    /// Decide about the jobs of the current cluster that have not ended, too.
+    #[arg(long)]
+    cluster: bool,
+    /// Policies of the cluster that the new ones have not are deleted.
+    #[arg(long, requires = "cluster")]
+    prune: bool,
+    /// How it is printed. Without it, as people read it.
+    #[arg(short, long, value_enum, value_name = "FORMAT")]
+    output: Option<Format>,
+    #[command(flatten)]
+    access: Access,
+}
+
+/// A job for which something changes.
+#[derive(Serialize)]
+struct Changed {
+    job: String,
+    /// Phase of the job in the cluster.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    phase: Option<String>,
+    before: Outcome,
+    after: Outcome,
+    /// Policies that stop it, since they forbid what it runs and say `onViolation: Evict`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    evicted: Vec<String>,
+    demands: Vec<Change>,
+}
+
+/// One thing that it asks for, decided otherwise.
+#[derive(Serialize)]
+struct Change {
+    action: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resource: Option<String>,
+    before: Side,
+    after: Side,
+}
+
+/// What is decided about it.
+#[derive(Serialize, PartialEq)]
+struct Side {
+    decision: Outcome,
+    policies: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    because: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warn: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    audit: Vec<String>,
+}
+
+/// All that changes.
+#[derive(Serialize)]
+struct Report {
+    /// Jobs that were looked at.
+    jobs: usize,
+    changed: Vec<Changed>,
+}
+
+/// What decides, and about what.
+struct Scene {
+    old: Policies,
+    new: Policies,
+    jobs: Vec<TrainingJob>,
+    facts: Snapshot,
+}
+
+/// Compares, and says by the exit status whether something changes.
+pub(super) fn run(options: &Options) -> anyhow::Result<ExitCode> {
+    let scene = match scene(options)? {
+        Ok(scene) => scene,
+        Err(problems) => return Ok(output::refuse(&problems)),
+    };
+    let report = compare(&scene);
+    match options.output {
+        None => output::print(&text(&report))?,
+        Some(Format::Json) => super::print_json(&report)?,
+    }
+    Ok(super::answer(report.changed.is_empty()))
+}
+
+/// Reads everything.
+fn scene(options: &Options) -> anyhow::Result<Result<Scene, Vec<Problem>>> {
+    let mut problems = Vec::new();
+    if !options.cluster && options.access.is_given() {
+        problems.push(needs_cluster());
+    }
+    if options.old.is_none() && !options.cluster {
+        let message =
+            "two sets of policies are compared: name the old and the new one, or add --cluster";
+        problems.push(Problem::of_file(message));
+    }
+    let old = options.old.as_ref().map(|old| policies(old, &mut problems));
+    let new = policies(&options.new, &mut problems);
+    if options.prune && old.is_some() {
+        let message =
+            "--prune is about policies of the cluster, and OLD names others: leave one out";
+        problems.push(Problem::of_file(message));
+    }
+    let mut given = match Given::of(Files::read(&options.filenames), None) {
+        Ok(given) => given,
+        Err(wrong) => {
+            problems.extend(wrong);
+            return Ok(Err(problems));
+        }
+    };
+    if given.facts.policies.objects().next().is_some() {
+        let message = "the files of jobs hold policies: name those as OLD and NEW";
+        problems.push(Problem::of_file(message));
+    }
+    if !problems.is_empty() {
+        return Ok(Err(problems));
+    }
+    let (jobs, facts, live, notes) = if options.cluster {
+        let cluster = Cluster::connect(&options.access, Purpose::Policies)?;
+        let jobs = match given.jobs(cluster.namespace(), None) {
+            Ok(jobs) => jobs,
+            Err(problems) => return Ok(Err(problems)),
+        };
+        let there = cluster.jobs()?;
+        let jobs = all_of(jobs, &there);
+        let mut seen = cluster.facts(&jobs)?;
+        there.into_iter().for_each(|job| seen.snapshot.job(job));
+        let groups = cluster.pod_groups()?.into_iter();
+        groups.for_each(|group| seen.snapshot.pod_group(group));
+        let live: Vec<_> = seen.snapshot.policies.objects().cloned().collect();
+        seen.snapshot.overlay(given.facts);
+        (jobs, seen.snapshot, live, seen.notes)
+    } else {
+        let jobs = match given.jobs("default", None) {
+            Ok(jobs) => jobs,
+            Err(problems) => return Ok(Err(problems)),
+        };
+        if jobs.is_empty() {
+            let message = "no file holds a TrainingJob: name one by -f that does";
+            return Ok(Err(vec![Problem::of_file(message)]));
+        }
+        (jobs, given.facts, Vec::new(), Vec::new())
+    };
+    for note in given.notes.iter().chain(&notes) {
+        output::warn(&format!("note: {note}"));
+    }
+    for note in notes::of_sets(old.as_deref().unwrap_or_default(), &new) {
+        output::warn(&format!("note: {note}"));
+    }
+    let new = match &old {
+        None if !options.prune => applied(&live, new),
+        _ => new,
+    };
+    let old = old.unwrap_or(live);
+    let mut facts = facts;
+    facts.with_queues();
+    Ok(Ok(Scene {
+        old: load(old)?,
+        new: load(new)?,
+        jobs,
+        facts,
+    }))
+}
+
+/// The policies of a path, all of them good.
+fn policies(path: &Path, problems: &mut Vec<Problem>) -> Vec<PolicyObject> {
+    let files = Files::read(&[path.to_owned()]);
+    problems.extend(files.problems);
+    match objects::good(&files.pieces) {
+        Ok(all) => all.into_iter().map(|written| written.object).collect(),
+        Err(wrong) => {
+            problems.extend(wrong);
+            Vec::new()
+        }
+    }
+}
+
+/// The given jobs, and those of the cluster that have not ended.
+fn all_of(given: Vec<TrainingJob>, there: &[TrainingJob]) -> Vec<TrainingJob> {
+    let mut all: BTreeMap<Key, TrainingJob> = BTreeMap::new();
+    for job in there {
+        if !job.status.as_ref().is_some_and(|s| s.has_ended()) {
+            all.insert(Key::of(&job.metadata), job.clone());
+        }
+    }
+    all.extend(given.into_iter().map(|job| (Key::of(&job.metadata), job)));
+    all.into_values().collect()
+}
+
+/// Policies with others applied to them.
+fn applied(live: &[PolicyObject], new: Vec<PolicyObject>) -> Vec<PolicyObject> {
+    let all = live.iter().cloned().chain(new);
+    let all: BTreeMap<_, _> = all.map(|object| (object.key.clone(), object)).collect();
+    all.into_values().collect()
+}
+
+/// Policies that decide. Of a cluster some may be invalid: they decide what they do there.
+fn load(objects: Vec<PolicyObject>) -> anyhow::Result<Policies> {
+    let (policies, verdicts) = super::loader()?.load(None, objects);
+    for verdict in verdicts {
+        if verdict.state != ObjectState::Active {
+            let (kind, key) = (verdict.key.kind(), &verdict.key);
+            output::warn(&format!(
+                "note: {kind} \"{key}\" does not take effect: where it reaches, nothing is decided"
+            ));
+        }
+    }
+    Ok(policies)
+}
+
+fn compare(scene: &Scene) -> Report {
+    let changed = scene.jobs.iter().filter_map(|job| {
+        let there = scene.facts.jobs.get(&Key::of(&job.metadata));
+        let requester = there.and_then(known_requester);
+        let asked = Asked {
+            job,
+            there,
+            requester: requester.as_ref(),
+        };
+        let before = asked.decide(&scene.old, &scene.facts);
+        let after = asked.decide(&scene.new, &scene.facts);
+        let phase = there.and_then(|job| job.status.as_ref()?.phase);
+        let evicted = [&scene.old, &scene.new].map(|set| evicted(&scene.facts, there, set));
+        let phase = phase.map(|phase| format!("{phase:?}"));
+        change(before, after, evicted, phase)
+    });
+    Report {
+        changed: changed.collect(),
+        jobs: scene.jobs.len(),
+    }
+}
+
+fn change(
+    before: Decided,
+    after: Decided,
+    [evicted_before, evicted]: [Vec<String>; 2],
+    phase: Option<String>,
+) -> Option<Changed> {
+    let same_end = evicted_before.is_empty() == evicted.is_empty();
+    // The same job demands the same things in the same order.
+    let demands = before.demands.into_iter().zip(after.demands);
+    let demands = demands.filter_map(|(before, after)| {
+        let (action, resource) = (before.action, before.resource.clone());
+        let (before, after) = (Side::of(before), Side::of(after));
+        before.differs(&after).then_some(Change {
+            action,
+            resource,
+            before,
+            after,
+        })
+    });
+    let changed = Changed {
+        job: before.job,
+        phase,
+        before: before.decision,
+        after: after.decision,
+        evicted,
+        demands: demands.collect(),
+    };
+    let same = same_end && changed.before == changed.after && changed.demands.is_empty();
+    (!same).then_some(changed)
+}
+
+impl Side {
+    fn of(row: Row) -> Self {
+        Self {
+            decision: row.decision,
+            policies: row.policies,
+            because: row.because,
+            warn: row.warn,
+            audit: row.audit,
+        }
+    }
+
+    /// That another policy decides the same is no difference.
+    fn differs(&self, other: &Self) -> bool {
+        self.decision != other.decision || self.warn != other.warn || self.audit != other.audit
+    }
+
+    fn text(&self) -> String {
+        let mut text = self.decision.word().to_owned();
+        for (word, ids) in [
+            ("by", &self.policies),
+            ("warned of by", &self.warn),
+            ("audited by", &self.audit),
+        ] {
+            if !ids.is_empty() {
+                text.push_str(&format!(" {word} {}", ids.join(", ")));
+            }
+        }
+        text
+    }
+}
+
+fn text(report: &Report) -> String {
+    let mut out = String::new();
+    for job in &report.changed {
+        let phase = job.phase.as_ref().map(|p| format!(" ({p})"));
+        out.push_str(&format!(
+            "TrainingJob {}{}: {} -> {}\n",
+            job.job,
+            phase.unwrap_or_default(),
+            job.before.word(),
+            job.after.word()
+        ));
+        if !job.evicted.is_empty() {
+            let by = job.evicted.join(", ");
+            out.push_str(&format!("  it has its place, and is stopped by {by}\n"));
+        }
+        for change in &job.demands {
+            let resource = change.resource.as_ref().map(|r| format!(" {r}"));
+            out.push_str(&format!(
+                "  {}{}\n    - {}\n    + {}\n",
+                change.action,
+                resource.unwrap_or_default(),
+                change.before.text(),
+                change.after.text()
+            ));
+        }
+    }
+    let stopped = report.changed.iter().filter(|j| !j.evicted.is_empty());
+    let stopped = match stopped.count() {
+        0 => String::new(),
+        stopped => format!("; {stopped} would be stopped"),
+    };
+    out.push_str(&format!(
+        "{} of {} jobs: something changes{stopped}\n",
+        report.changed.len(),
+        report.jobs
+    ));
+    out
+}

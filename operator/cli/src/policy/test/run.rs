@@ -1,0 +1,392 @@
+//! Runs tests: those of objects by themselves, and those of files, which ask
+//! several objects together.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use trellis_api::document::{self, Problem};
+use trellis_api::job_policy::{ExpectedDecision, PolicyTest};
+use trellis_api::{TrainingJob, names};
+use trellis_policies::cedar::{
+    Decision, Examined, Loader, NotAuthorized, Policies, PolicyObject, Requester, compare,
+    undecided,
+};
+
+use super::file::{self, Case, Given};
+use super::report::{Policy, Report, Tested};
+use crate::plan::input::Input;
+use crate::plan::snapshot::Snapshot;
+use crate::policy;
+use crate::policy::decided::Asked;
+use crate::policy::files::{Files, Piece};
+use crate::policy::objects::{self, Written};
+
+/// Runs all tests of the files. Beside the results what users might not expect.
+///
+/// # Errors
+/// With all that is wrong with the files.
+pub(super) fn run(files: Files) -> Result<(Report, Vec<String>), Vec<Problem>> {
+    let mut problems = files.problems;
+    let (facts, mut notes) = facts(&files.pieces, &mut problems);
+    let written = objects::gather(&files.pieces);
+    let mut suites = Vec::new();
+    for found in files.pieces.iter().filter_map(Given::of) {
+        match found {
+            Ok(given) => suites.push(given),
+            Err(wrong) => problems.extend(wrong),
+        }
+    }
+    let loader = policy::loader().map_err(|e| vec![Problem::of_file(e.to_string())])?;
+    let good = written.and_then(|all| Ok((objects::examine(&loader, &all)?, all)));
+    let (examined, written) = match good {
+        Ok(good) => good,
+        Err(wrong) => {
+            problems.extend(wrong);
+            return Err(problems);
+        }
+    };
+    if written.is_empty() && problems.is_empty() {
+        let message = "no file holds a ClusterJobPolicy or a JobPolicy: name one that does";
+        problems.push(Problem::of_file(message));
+    }
+    problems.extend(strangers(&written, &examined, &suites));
+    let mut jobs = Vec::new();
+    for suite in &suites {
+        jobs.push(of_jobs(suite, &mut problems));
+    }
+    if !problems.is_empty() {
+        return Err(problems);
+    }
+    let mut tests = Vec::new();
+    for (written, examined) in written.iter().zip(&examined) {
+        tests.extend(inline(written, examined));
+        let warnings = examined.warnings.iter();
+        notes.extend(warnings.map(|w| format!("warning: {}", written.problem(w))));
+    }
+    for (suite, jobs) in suites.iter().zip(&jobs) {
+        let policies = together(&loader, &written, suite);
+        let cases = suite.spec.tests.iter().zip(jobs).enumerate();
+        tests.extend(cases.map(|(i, (case, job))| {
+            let came = Came::of(case, job.as_ref(), &policies, &facts);
+            let at = suite.source.problem(&format!("spec.tests[{i}]"), "");
+            Tested {
+                file: suite.source.file.clone(),
+                line: at.line,
+                of: suite.name.clone(),
+                name: case.name.clone(),
+                passed: came.failure.is_none(),
+                failure: came.failure,
+                policies: came.policies,
+            }
+        }));
+    }
+    let policies = covered(&written, &examined, &tests);
+    Ok((Report::new(tests, policies), notes))
+}
+
+/// What jobs of tests need beside policies.
+fn facts(pieces: &[Piece], problems: &mut Vec<Problem>) -> (Snapshot, Vec<String>) {
+    let mut input = Input::default();
+    for piece in pieces {
+        let source = &piece.source;
+        let is_policy = source.is("ClusterJobPolicy") || source.is("JobPolicy");
+        if !is_policy && !source.is(file::KIND) {
+            input.document(source.document.clone(), &source.file, true);
+        }
+    }
+    problems.extend(input.problems);
+    let mut facts = input.snapshot;
+    facts.with_queues();
+    let notes = input.notes.iter();
+    (facts, notes.map(|note| format!("note: {note}")).collect())
+}
+
+/// The tests of an object, as it has run them.
+fn inline(written: &Written, examined: &Examined) -> Vec<Tested> {
+    let tests = examined.tests.iter().enumerate();
+    let tests = tests.map(|(i, test)| {
+        let (file, line) = written.place(&format!("spec.tests[{i}]"));
+        let failure = test.failure.as_ref();
+        Tested {
+            file,
+            line,
+            of: written.object.key.to_string(),
+            name: test.name.clone(),
+            passed: failure.is_none(),
+            failure: failure.map(|problem| problem.message.clone()),
+            policies: test.policies.clone(),
+        }
+    });
+    tests.collect()
+}
+
+/// The policies that a file of tests asks. Their own tests stop none.
+fn together(loader: &Loader, written: &[Written], suite: &Given) -> Policies {
+    let wanted = suite.spec.policies.as_ref();
+    let chosen = written.iter().filter(|written| {
+        let key = written.object.key.to_string();
+        wanted.is_none_or(|names| names.contains(&key))
+    });
+    let objects = chosen.map(|written| PolicyObject {
+        tests: Vec::new(),
+        ..written.object.clone()
+    });
+    loader.load(None, objects.collect()).0
+}
+
+/// Tests that name a policy, or an object, that is not there.
+fn strangers(written: &[Written], examined: &[Examined], suites: &[Given]) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let unknown = |name: &str, what: &str, known: &[&str]| {
+        let near = match document::nearest(name, known) {
+            Some(near) => format!("did you mean {near:?}?"),
+            None => format!("name one of {}", known.join(", ")),
+        };
+        format!("there is no {what} {name:?}: {near}")
+    };
+    for (written, examined) in written.iter().zip(examined) {
+        let known: Vec<&str> = examined.policy_ids.iter().map(String::as_str).collect();
+        for (i, test) in written.object.tests.iter().enumerate() {
+            let PolicyTest { policies, .. } = test;
+            for (j, id) in policies.iter().flatten().enumerate() {
+                if !known.contains(&id.as_str()) {
+                    let field = format!("spec.tests[{i}].policies[{j}]");
+                    let message = unknown(id, "policy", &known);
+                    problems.push(written.piece.source.problem(&field, message));
+                }
+            }
+        }
+    }
+    let keys: Vec<String> = written.iter().map(|w| w.object.key.to_string()).collect();
+    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+    for suite in suites {
+        let wanted = suite.spec.policies.as_ref();
+        for (i, name) in wanted.into_iter().flatten().enumerate() {
+            if !keys.contains(&name.as_str()) {
+                let field = format!("spec.policies[{i}]");
+                let message = unknown(name, "policy object", &keys);
+                problems.push(suite.source.problem(&field, message));
+            }
+        }
+        let asked = keys.iter().zip(examined);
+        let asked = asked
+            .filter(|(key, _)| wanted.is_none_or(|names| names.iter().any(|name| name == *key)));
+        let known: Vec<&str> = asked
+            .flat_map(|(_, e)| e.policy_ids.iter().map(String::as_str))
+            .collect();
+        for (i, case) in suite.spec.tests.iter().enumerate() {
+            for (list, ids) in [
+                ("policies", &case.policies),
+                ("wouldDeny", &case.would_deny),
+            ] {
+                for (j, id) in ids.iter().flatten().enumerate() {
+                    if !known.contains(&id.as_str()) {
+                        let field = format!("spec.tests[{i}].{list}[{j}]");
+                        let message = unknown(id, "policy", &known);
+                        problems.push(suite.source.problem(&field, message));
+                    }
+                }
+            }
+        }
+    }
+    problems
+}
+
+/// The job of each test that has one.
+fn of_jobs(suite: &Given, problems: &mut Vec<Problem>) -> Vec<Option<TrainingJob>> {
+    let indices = 0..suite.spec.tests.len();
+    let jobs = indices.map(|i| match suite.job(i)? {
+        Ok(document) => match document.valid::<TrainingJob>() {
+            Ok(mut job) => {
+                let namespace = &mut job.metadata.namespace;
+                namespace.get_or_insert_with(|| "default".to_owned());
+                job.metadata.name = job.likely_name();
+                Some(job)
+            }
+            Err(wrong) => {
+                problems.extend(suite.source.all(wrong));
+                None
+            }
+        },
+        Err(problem) => {
+            problems.push(problem);
+            None
+        }
+    });
+    jobs.collect()
+}
+
+/// What came of a test.
+#[derive(Default)]
+struct Came {
+    /// Every policy that says something in it.
+    policies: Vec<String>,
+    failure: Option<String>,
+}
+
+impl Came {
+    fn of(case: &Case, job: Option<&TrainingJob>, policies: &Policies, facts: &Snapshot) -> Self {
+        match (&case.request, job) {
+            (Some(request), _) => match policies.answer(request) {
+                Ok(decision) => Self::of_request(case, &decision),
+                Err(problem) => Self::failed(format!("{}: {}", problem.message, problem.fix)),
+            },
+            (None, Some(job)) => Self::of_job(case, job, policies, facts),
+            (None, None) => Self::failed("asks for nothing".to_owned()),
+        }
+    }
+
+    fn failed(why: String) -> Self {
+        Self {
+            policies: Vec::new(),
+            failure: Some(why),
+        }
+    }
+
+    fn of_request(case: &Case, decision: &Decision) -> Self {
+        let beside = beside([decision]);
+        let came = match decision.why_undecided() {
+            Some(why) => Err(undecided(&why)),
+            None => {
+                let came = decision.outcome(case.decision == ExpectedDecision::Abstain);
+                compare(
+                    (case.decision, case.policies.as_deref()),
+                    (came, &decision.policies),
+                )
+            }
+        };
+        let came = came.map_err(|why| match &decision.hint {
+            Some(hint) => format!("{why}\nno policy permits it; this one would: {hint}"),
+            None => why,
+        });
+        Self {
+            failure: came.and_then(|()| judge_beside(case, &beside)).err(),
+            policies: decision.policies.iter().cloned().chain(beside).collect(),
+        }
+    }
+
+    fn of_job(case: &Case, job: &TrainingJob, policies: &Policies, facts: &Snapshot) -> Self {
+        let requester = case.requester.as_ref().map(|requester| Requester {
+            user: requester.user.clone(),
+            groups: requester.groups.iter().cloned().collect(),
+        });
+        let asked = Asked {
+            job,
+            there: None,
+            requester: requester.as_ref(),
+        };
+        let mut more = case.namespace_labels.clone();
+        // Its name is no matter of opinion.
+        more.remove(names::NAMESPACE_NAME);
+        let stages = match asked.judge(policies, facts, &more) {
+            Ok(stages) => stages,
+            Err(held) => return Self::failed(undecided(&held.message)),
+        };
+        let decided = || stages.iter().flat_map(|judged| &judged.decision.decided);
+        let decisions = || decided().map(|(_, decision)| decision);
+        let refused = stages
+            .iter()
+            .find_map(|judged| judged.outcome.as_ref().err());
+        let is_allowed = refused.is_none();
+        let deciding = decisions().filter(|decision| decision.allows() == is_allowed);
+        let deciding: BTreeSet<String> = deciding.flat_map(|d| d.policies.clone()).collect();
+        let deciding: Vec<String> = deciding.into_iter().collect();
+        let beside = beside(decisions());
+        let came = match refused {
+            Some(NotAuthorized::Undecided { message, .. }) => Err(undecided(message)),
+            _ => compare(
+                (case.decision, case.policies.as_deref()),
+                (outcome(case, decisions(), is_allowed), &deciding),
+            ),
+        };
+        let came = came.map_err(|why| match refused {
+            Some(NotAuthorized::Denied(denial)) => {
+                let denials = denial.lines().replace('\n', "\n  ");
+                format!("{why}\n  {denials}")
+            }
+            _ => why,
+        });
+        let denied: BTreeSet<String> = decided()
+            .filter(|(_, decision)| !decision.allows())
+            .map(|(demanded, _)| demanded.ask.action().as_str().to_owned())
+            .collect();
+        let came = came
+            .and_then(|()| judge_denied(case, &denied))
+            .and_then(|()| judge_beside(case, &beside));
+        let all = decisions().flat_map(|d| d.policies.clone());
+        Self {
+            failure: came.err(),
+            policies: all
+                .chain(beside)
+                .collect::<BTreeSet<_>>()
+                .into_iter()
+                .collect(),
+        }
+    }
+}
+
+/// The decision on a whole job, in the words of its test.
+fn outcome<'a>(
+    case: &Case,
+    mut decisions: impl Iterator<Item = &'a Decision>,
+    is_allowed: bool,
+) -> ExpectedDecision {
+    let abstains = case.decision == ExpectedDecision::Abstain;
+    match is_allowed {
+        true => ExpectedDecision::Allow,
+        false if abstains && !decisions.any(|d| d.outcome(true) == ExpectedDecision::Deny) => {
+            ExpectedDecision::Abstain
+        }
+        false => ExpectedDecision::Deny,
+    }
+}
+
+/// The policies of Warn and Audit that would deny something.
+fn beside<'a>(decisions: impl IntoIterator<Item = &'a Decision>) -> BTreeSet<String> {
+    let beside = decisions.into_iter().flat_map(|d| &d.beside);
+    beside.flat_map(|b| b.policies.clone()).collect()
+}
+
+fn judge_beside(case: &Case, came: &BTreeSet<String>) -> Result<(), String> {
+    let Some(wanted) = &case.would_deny else {
+        return Ok(());
+    };
+    let wanted: BTreeSet<_> = wanted.iter().cloned().collect();
+    if wanted == *came {
+        return Ok(());
+    }
+    Err(format!(
+        "expected that {wanted:?} would deny it, came {came:?}"
+    ))
+}
+
+fn judge_denied(case: &Case, came: &BTreeSet<String>) -> Result<(), String> {
+    let Some(wanted) = &case.denied else {
+        return Ok(());
+    };
+    let wanted: BTreeSet<_> = wanted.iter().map(|action| format!("{action:?}")).collect();
+    if wanted == *came {
+        return Ok(());
+    }
+    Err(format!(
+        "expected that {wanted:?} are denied, came {came:?}"
+    ))
+}
+
+/// Every policy, and whether it decides something in any test.
+fn covered(written: &[Written], examined: &[Examined], tests: &[Tested]) -> Vec<Policy> {
+    let tested: BTreeSet<&String> = tests.iter().flat_map(|test| &test.policies).collect();
+    let mut all = BTreeMap::new();
+    for (written, examined) in written.iter().zip(examined) {
+        let (file, line) = written.place("metadata.name");
+        for id in &examined.policy_ids {
+            let policy = Policy {
+                id: id.clone(),
+                file: file.clone(),
+                line,
+                tested: tested.contains(id),
+            };
+            all.insert(id.clone(), policy);
+        }
+    }
+    all.into_values().collect()
+}

@@ -1,0 +1,118 @@
+//! Every example, on ten nodes of eight GPUs of which one is cordoned and one
+//! not ready, and one node without GPUs.
+
+use std::path::{Path, PathBuf};
+
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Service};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
+use serde_json::Value;
+use trellis_api::{PodGroup, document};
+
+use super::{Run, plan};
+
+fn examples() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let mut files: Vec<_> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|f| f.unwrap().path())
+        .filter(|f| f.extension().is_some_and(|e| e == "yaml"))
+        .collect();
+    files.sort();
+    assert!(!files.is_empty());
+    files
+}
+
+fn of(example: &Path, more: &[&str]) -> Run {
+    let file = example.to_str().unwrap();
+    plan(&[&["-f", file, "--nodes", "nodes.yaml"], more].concat())
+}
+
+#[test]
+fn where_every_example_goes() {
+    for example in examples() {
+        let name = example.file_stem().unwrap().to_str().unwrap();
+        insta::assert_snapshot!(format!("example-{name}"), of(&example, &[]).golden());
+    }
+}
+
+/// This example's queues must be the only ones, so it is not planned together with the rest.
+#[test]
+fn where_the_job_of_a_queue_tree_goes() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/queues");
+    let run = of(&folder.join("two-teams.yaml"), &[]);
+    insta::assert_snapshot!("example-two-teams", run.golden());
+}
+
+#[test]
+fn all_at_once_share_the_nodes() {
+    let files = examples();
+    let mut arguments = vec!["--nodes", "nodes.yaml"];
+    for file in &files {
+        arguments.extend(["-f", file.to_str().unwrap()]);
+    }
+    insta::assert_snapshot!("examples-together", plan(&arguments).golden());
+}
+
+#[test]
+fn the_objects_of_an_example_as_yaml() {
+    let files = examples();
+    let file = files.iter().find(|f| f.ends_with("master-workers.yaml"));
+    insta::assert_snapshot!("objects", of(file.unwrap(), &["-o", "yaml"]).golden());
+}
+
+/// The pods among the objects.
+fn pods(objects: &[Value]) -> Vec<Pod> {
+    objects
+        .iter()
+        .filter(|o| o["kind"] == "Pod")
+        .map(|o| serde_json::from_value(o.clone()).unwrap())
+        .collect()
+}
+
+#[test]
+fn yaml_and_json_hold_the_same_whole_objects() {
+    for example in examples() {
+        let json = of(&example, &["-o", "json"]);
+        let place = example.display();
+        assert_eq!(json.code, 0, "{place}");
+        let noted = json.err.lines().all(|line| line.starts_with("note: "));
+        assert!(noted, "{place}: {}", json.err);
+        let list: Value = serde_json::from_str(&json.out).unwrap();
+        let objects = list["items"].as_array().unwrap().clone();
+        let yaml = of(&example, &["-o", "yaml"]).out;
+        let read = document::split(&yaml).unwrap();
+        let read: Vec<Value> = read.iter().map(|d| d.decode().unwrap()).collect();
+        assert_eq!(read, objects);
+        let (mut maps, mut others) = (Vec::new(), Vec::new());
+        for object in &objects {
+            match object["kind"].as_str().unwrap() {
+                "ConfigMap" => maps.push(object),
+                "Pod" => {}
+                kind => others.push((kind, object)),
+            }
+        }
+        let kinds: Vec<_> = others.iter().map(|(kind, _)| *kind).collect();
+        assert_eq!(kinds, ["Service", "NetworkPolicy", "PodGroup"]);
+        let _: Service = serde_json::from_value(others[0].1.clone()).unwrap();
+        let _: NetworkPolicy = serde_json::from_value(others[1].1.clone()).unwrap();
+        let group: PodGroup = serde_json::from_value(others[2].1.clone()).unwrap();
+        for map in maps {
+            assert_eq!(objects[2], *map);
+            let _: ConfigMap = serde_json::from_value(map.clone()).unwrap();
+        }
+        let pods = pods(&objects);
+        assert_eq!(pods.len(), usize::try_from(group.spec.min_member).unwrap());
+        for pod in pods {
+            let node = pod.spec.unwrap().node_name.unwrap();
+            assert!(!["gpu-08", "gpu-09"].contains(&node.as_str()), "{node}");
+        }
+    }
+}
+
+#[test]
+fn the_same_input_gives_the_same_output() {
+    for example in examples() {
+        let first = of(&example, &["-o", "yaml"]);
+        assert_eq!(first.golden(), of(&example, &["-o", "yaml"]).golden());
+    }
+}

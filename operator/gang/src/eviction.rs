@@ -1,0 +1,51 @@
+//! Reasons for which policies with `onViolation: Evict` stop a placed gang.
+
+use std::collections::BTreeMap;
+
+use trellis_api::pod_group::Plan;
+use trellis_policies::cedar::{Ask, JobDecision};
+
+/// Reasons to evict the job if it runs, in words, by the id of the policy.
+pub type EvictionReasons = BTreeMap<String, String>;
+
+/// True if the placed gang does what is asked about. A flavor counts only if the gang was given it.
+fn does(plan: &Plan, ask: &Ask) -> bool {
+    match ask {
+        Ask::UseFlavor(name) => plan
+            .groups
+            .iter()
+            .any(|group| group.flavors.values().any(|given| given == name)),
+        _ => true,
+    }
+}
+
+/// Reasons to evict the job that all decisions share. The decisions differ in the assumed
+/// requester.
+pub fn eviction_reasons(plan: &Plan, decisions: &[JobDecision]) -> EvictionReasons {
+    let mut all = decisions
+        .iter()
+        .map(|decision| decision.evicting(|ask| does(plan, ask)));
+    let first = all.next().unwrap_or_default();
+    all.fold(first, |mut sure, other| {
+        sure.retain(|id, _| other.contains_key(id));
+        sure
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flavor_counts_only_if_the_gang_was_given_it() {
+        let plan: Plan = serde_json::from_value(serde_json::json!({
+            "hash": "", "attempt": 1, "generation": 1, "compiled": "", "assignments": [],
+            "groups": [{"name": "worker", "flavors": {"cpu": "a10", "memory": "a10"}}],
+        }))
+        .unwrap();
+        let flavor = |name: &str| Ask::UseFlavor(name.to_owned());
+        assert!(does(&plan, &flavor("a10")));
+        assert!(!does(&plan, &flavor("h100")));
+        assert!(does(&plan, &Ask::UseImage("h100".to_owned())));
+    }
+}

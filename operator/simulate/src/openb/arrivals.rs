@@ -1,0 +1,34 @@
+//! The pods that arrive, in order.
+
+use super::read::{Pod, Trace};
+use crate::random::Random;
+
+/// All pods in random order. Random pods are added again while the pods ask for fewer GPUs than
+/// `load` times the capacity, and removed while they ask for more. The generator differs from the
+/// paper's, so its seeds give other orders of the same kind.
+pub(super) fn arrivals(trace: &Trace, load: f64, seed: u64) -> Vec<&Pod> {
+    let mut random = Random::new(seed);
+    let mut pods: Vec<&Pod> = trace.pods.iter().collect();
+    random.shuffle(&mut pods);
+    let demand = |sum: i64, pod: &&Pod| sum.saturating_add(pod.gpu_demand());
+    let mut sum = pods.iter().fold(0, demand);
+    if sum == 0 {
+        return pods;
+    }
+    let target = load * trace.capacity() as f64;
+    if (sum as f64) < target {
+        while (sum as f64) < target {
+            let Some(pod) = trace.pods.get(random.below(trace.pods.len())) else {
+                break;
+            };
+            sum = demand(sum, &pod);
+            pods.push(pod);
+        }
+    } else {
+        while sum as f64 > target && !pods.is_empty() {
+            let pod = pods.remove(random.below(pods.len()));
+            sum = sum.saturating_sub(pod.gpu_demand());
+        }
+    }
+    pods
+}
